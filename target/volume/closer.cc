@@ -1,9 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "target/volume/closer.h"
 
+#include <algorithm>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 namespace wss::volume {
+
+namespace {
+
+// How long a volume's storage is closed later than the reactors release the volume, if the other users of the
+// volume only waited for that storage (a resize).
+constexpr auto kUsersMax = std::chrono::seconds(1);
+constexpr auto kLook = std::chrono::milliseconds(5);
+
+}  // namespace
 
 Closer::Closer(bool with_thread) : ended_(!with_thread) {
     if (with_thread) thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
@@ -46,9 +58,14 @@ void Closer::run(const std::stop_token& stop) {
 }
 
 void Closer::release(std::vector<std::shared_ptr<Volume>> volumes) {
+    for (const auto& volume : volumes) volume->end_waits();
+    const auto used = [](const std::shared_ptr<Volume>& volume) { return volume.use_count() > 1; };
+    const auto limit = std::chrono::steady_clock::now() + kUsersMax;
+    while (std::ranges::any_of(volumes, used) && std::chrono::steady_clock::now() < limit)
+        std::this_thread::sleep_for(kLook);
     // The thread may be waiting for storage that does not answer.
     for (const auto& volume : volumes)
-        if (volume.use_count() == 1) volume->begin_close();
+        if (!used(volume)) volume->begin_close();
 }
 
 void Closer::wait() {

@@ -38,7 +38,8 @@ class Closer : public std::enable_shared_from_this<Closer> {
 
     std::shared_ptr<Volume> make(VolumeOptions options, Identity identity,
                                  std::unique_ptr<io::Backend> backend);
-    // Releases `volumes`. Those without other users begin to close at once.
+    // Releases `volumes`. Calls that wait for their storage end. Those without other users begin to close,
+    // after a second at most.
     void release(std::vector<std::shared_ptr<Volume>> volumes);
     // Returns when all volumes are closed whose last user was gone before this call.
     void wait();

@@ -41,6 +41,17 @@ TEST_F(Resize, is_refused_before_it_begins_when_the_image_is_gone) {
     EXPECT_TRUE(backend_->may_resize()) << "shrinking frees space";
 }
 
+TEST_F(Resize, that_ceph_does_not_answer_ends_when_its_volume_is_removed) {
+    open("resize_timeout=20");
+    ceph_.hold(Kind::kResize);
+    std::jthread removal([this] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));
+        backend_->end_waits();
+    });
+    EXPECT_EQ(backend_->resize(32 * kObject).code(), Code::kClosed);
+    ceph_.release();
+}
+
 TEST_F(Resize, is_refused_at_once_while_the_previous_resize_is_unanswered) {
     open("resize_timeout=1");
     ceph_.hold(Kind::kResize);

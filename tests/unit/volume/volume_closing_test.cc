@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <functional>
 #include <future>
 #include <map>
@@ -26,6 +27,8 @@ struct Observed {
     std::map<std::string, io::Backend::SizeChanged> changed;  // by specification; guarded by m
     std::atomic<int> open{0};
     std::atomic<int> closings_begun{0};
+    std::condition_variable waits_ended;
+    std::promise<void> resizing;            // of "silent"
     std::promise<std::thread::id> closing;  // of "held"
     std::shared_future<void> may_close;     // "held" blocks its closing until this is ready
 };
@@ -44,11 +47,24 @@ class ObservedBackend final : public io::Backend {
         --observed_.open;
     }
     void begin_close() noexcept override { ++observed_.closings_begun; }
+    void end_waits() noexcept override {
+        std::lock_guard lock(observed_.m);
+        waits_end_ = true;
+        observed_.waits_ended.notify_all();
+    }
     io::Limits limits() const noexcept override { return {.size = kSize}; }
     Result<std::unique_ptr<io::Queue>> open_queue(reactor::Reactor& reactor) override {
         return ram_->open_queue(reactor);
     }
-    Status resize(uint64_t) override { return Status::ok(); }
+    // "silent" does not answer.
+    Status resize(uint64_t) override {
+        if (name_ != "silent") return Status::ok();
+        std::unique_lock lock(observed_.m);
+        observed_.resizing.set_value();
+        observed_.waits_ended.wait_for(lock, std::chrono::nanoseconds(io::test::kPatience.count),
+                                       [this] { return waits_end_; });
+        return Status(Code::kClosed, "the volume was removed");
+    }
     void watch_size(SizeChanged changed) override {
         std::lock_guard lock(observed_.m);
         observed_.changed[name_] = std::move(changed);
@@ -59,6 +75,7 @@ class ObservedBackend final : public io::Backend {
     Observed& observed_;
     const std::string name_;
     const std::unique_ptr<io::Backend> ram_;
+    bool waits_end_ = false;  // guarded by observed_.m
 };
 
 class VolumeClosing : public testing::Test {
@@ -172,6 +189,14 @@ TEST_F(VolumeClosing, that_blocks_does_not_delay_the_begin_of_others) {
     std::jthread second([this] { EXPECT_TRUE(set_->remove("other")); });
     EXPECT_TRUE(begun_closings_reach(2));
     may_close_.set_value();
+}
+
+TEST_F(VolumeClosing, ends_a_resize_that_storage_does_not_answer) {
+    ASSERT_TRUE(create("silent"));
+    std::jthread resize([this] { EXPECT_EQ(set_->resize("silent", 2 * kSize).code(), Code::kClosed); });
+    observed_.resizing.get_future().wait();
+    EXPECT_TRUE(set_->remove("silent"));
+    EXPECT_EQ(observed_.open, 0);
 }
 
 class VolumeClosingInBackground : public VolumeClosing {

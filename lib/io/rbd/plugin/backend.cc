@@ -129,14 +129,16 @@ Status RbdBackend::may_resize() {
     return bounded([client = client_] { return client->may_resize(); });
 }
 
-// Returns after resize_timeout at the latest. Returns early when the client is lost, because the reopening of
-// the volume waits for this call.
+// Returns after resize_timeout at the latest. Returns early when the client is lost or the volume is removed,
+// because the reopening or the removal waits for this call.
 Status RbdBackend::bounded(std::function<Status()> call) const {
     const uint32_t limit = client_->options().resize_timeout;
     BoundedCall begun;
     WSS_TRY(begun.start(std::move(call)).within(describe()));
-    if (auto done = begun.wait_while_program_runs(in_seconds(limit), [this] { return client_->lost(); }))
+    if (auto done = begun.wait_while_program_runs(in_seconds(limit),
+                                                  [this] { return client_->lost() || ends_.load(); }))
         return *done;
+    if (ends_.load()) return failure(Code::kClosed, "{}: the volume was removed meanwhile", describe());
     if (client_->lost()) return failure(Code::kClosed, "{}: the image was lost meanwhile", describe());
     return abandoned(fmt::format("Ceph has not answered within {} s (resize_timeout): see ceph -s", limit))
         .within(describe());

@@ -9,6 +9,7 @@
 // because the request of a read may time out while librbd has the call (calls.h).
 #pragma once
 
+#include <atomic>
 #include <functional>
 
 #include "lib/io/rbd/plugin/client.h"
@@ -31,6 +32,7 @@ class RbdBackend final : public Backend {
     bool suspended() const noexcept override { return client_->suspended(); }
     std::string ownership() const override { return client_->ownership(); }
     Succession succession() const noexcept override { return client_->succession(); }
+    void end_waits() noexcept override { ends_.store(true); }
     void begin_close() noexcept override;
     std::string describe() const override { return "rbd:" + client_->options().name(); }
 
@@ -40,6 +42,7 @@ class RbdBackend final : public Backend {
     Status bounded(std::function<Status()> call) const;
 
     const std::shared_ptr<Client> client_;
+    std::atomic<bool> ends_{false};
     std::optional<Client::Closing> closing_;
 };
 
