@@ -39,6 +39,25 @@ TEST_F(Release, is_noticed_by_an_opening_while_the_former_owner_still_watches) {
     }
 }
 
+TEST_F(Release, does_not_end_the_chain_when_its_number_cannot_be_read) {
+    keeps_taken_ = true;
+    ceph_.set_lock_owner(kOwner);
+    ceph_.set_metadata("wss_holder", io::HolderMark{kOfOwner, kOwner}.text());
+    ceph_.add_watcher(kOwner);
+    const uint64_t looks = ceph_.answered(Kind::kLocker);
+    ceph_.refuse(Kind::kLocker, ETIMEDOUT);
+    std::jthread owner([&] {
+        wait_for([&] { return ceph_.answered(Kind::kLocker) > looks; });
+        ceph_.refuse(Kind::kLocker, 0);
+        ceph_.set_metadata("wss_holder", io::HolderMark{kOfOwner, kOwner, true}.text());
+        ceph_.set_lock_owner(0);
+    });
+    EXPECT_EQ(open_other().status().code(), Code::kTimedOut);
+    owner.join();
+    EXPECT_TRUE(open_other());
+    EXPECT_TRUE(io::parse_holder_mark(ceph_.metadata("wss_holder"))->succession.follows(kOfOwner));
+}
+
 TEST_F(Release, is_noticed_by_a_check_while_the_former_owner_still_watches) {
     ceph_.set_lock_owner(kOwner);
     ceph_.add_watcher(kOwner);

@@ -88,7 +88,10 @@ Status Client::take_lock() {
         const bool goes_on = keeps_taken_ && taking.former != 0;
         if (!goes_on) WSS_TRY(check_wanted());
         Locker locker;
-        (void)read_locker(locker);  // before lock_owner(), which does not return the number
+        // Before lock_owner(), which does not return the number. Other errors mean that there is no single
+        // holder.
+        if (read_locker(locker) == -ETIMEDOUT)
+            return refusal(ETIMEDOUT, "cannot read the holder of the exclusive lock");
         auto owner = lock_owner();
         if (!owner) return owner.status();
         if (!owner->empty()) {
