@@ -189,8 +189,9 @@ static Status refused_connection(const RbdOptions& options, int error, bool name
                        configuration);
     if (error == EACCES || error == EPERM)
         return failure(Code::kPermission,
-                       "the cluster refuses client.{}: its key is wrong, or it is unknown (ceph auth get "
-                       "client.{}), or its keyring has no key for it or cannot be read",
+                       "the cluster refuses client.{}: its key is wrong, it is unknown or has no capability "
+                       "for the monitors (ceph auth get client.{}), or its keyring has no key for it or "
+                       "cannot be read",
                        options.user, options.user);
     if (error == EIO || error == EISDIR)
         return failure(Code::kInvalid,

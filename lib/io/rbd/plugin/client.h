@@ -232,14 +232,6 @@ class Client {
     bool has_lock() const;
     Status release_in_order();
     Status lose_lock();
-    void end_without_lock();
-    bool is_without_lock() const noexcept { return loss_.load() == Loss::kTaken || lock_is_gone_.load(); }
-    Status shut_itself_out();
-    Status blocklist(const std::string& address, const std::string& failure_text);
-    int ask_monitors(const std::string& command) const;
-    Status wait_for_blocklist(const std::string& failure_text) const;
-    uint32_t command_limit() const;
-    Status command_monitors(const std::string& failure_text, const std::function<int()>& command);
     int read_locker(Locker& locker) const;
     int find_locker(const std::string& owner, Locker& locker) const;
     int break_lock(const Locker& locker) const;
@@ -249,6 +241,16 @@ class Client {
     Result<bool> is_open_elsewhere(uint64_t besides) const;
     bool answers(uint64_t id) const;
     std::vector<Answer> answers() const;
+
+    // blocklisting.cc
+    void end_without_lock();
+    bool is_without_lock() const noexcept { return loss_.load() == Loss::kTaken || lock_is_gone_.load(); }
+    Status shut_itself_out();
+    Status blocklist(const std::string& address, const std::string& failure_text);
+    int ask_monitors(const std::string& command) const;
+    Status wait_for_blocklist(const std::string& failure_text) const;
+    uint32_t command_limit() const;
+    Status command_monitors(const std::string& failure_text, const std::function<int()>& command);
 
     // object_map.cc
     void doubt_map(int error) noexcept;

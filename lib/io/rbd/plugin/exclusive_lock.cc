@@ -22,7 +22,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <cstdlib>
 #include <utility>
 
 #include "lib/base/log.h"
@@ -50,8 +49,6 @@ constexpr uint32_t kLooksWithoutLock = 2;
 constexpr Nanoseconds kReserve =
     from_s(5);  // part of open_timeout for the steps after the wait for a dead owner
 constexpr Nanoseconds kLookMax = from_ms(kNoticeMs + 2000);  // one turn of a wait, with its pause
-constexpr Nanoseconds kCommandReserve = from_s(1);
-constexpr const char* kCommandLimit = "rados_mon_op_timeout";
 constexpr const char* kOperationLimit = "rados_osd_op_timeout";
 constexpr size_t kWatchersMax = 4096;
 
@@ -181,6 +178,12 @@ Status Client::note_succession(HolderMark::Taking taking) {
     // Read-only volumes are also served from an image that cannot be written, in a full pool for example.
     if (!noted) return read_only_ ? Status::ok() : noted.status();
     succession_ = *noted;
+    if (keeps_taken_ && noted->term > 1 && noted->since == noted->term)
+        log::warning(
+            "rbd:{}: another client may have had the image since the process that had it last: a volume "
+            "which "
+            "that process served is lost, and wssctl volume reopen serves it from this process",
+            options_.name());
     return Status::ok();
 }
 
@@ -298,12 +301,13 @@ Result<Client::Former> Client::wait_until_dead(const std::string& owner, uint32_
     }
 }
 
-// Waits until no dead client except `owner` is listed as a watcher, or until too little time is left. A
-// client that ended without closing the image is listed for osd_client_watch_timeout. It could have had the
-// lock between `owner` and this client, so that this client could not continue the chain of `owner`.
+// Waits until no dead client except `owner` is listed as a watcher. A client that ended without closing the
+// image is listed for osd_client_watch_timeout, or longer if the OSD of the header changes meanwhile. It
+// could have had the lock between `owner` and this client, so that this client could not continue the chain
+// of `owner`. Fails if too little time is left: a later opening can still continue the chain.
 Status Client::wait_for_dead_watches(const std::string& owner, Step step) const {
     const Nanoseconds limit = opened_at_ + from_s(options_.open_timeout) - kReserve - kLookMax;
-    for (bool waits = false; SystemClock().now() < limit; waits = true) {
+    for (bool waits = false;; waits = true) {
         auto others = watchers();
         if (!others) return others.status();
         const uint64_t self = rados_get_instance_id(cluster_);
@@ -311,21 +315,27 @@ Status Client::wait_for_dead_watches(const std::string& owner, Step step) const 
             return one.client == self || one.address == owner ||
                    (step == Step::kCheck && FormerOwners::contains(own_.cluster(), one.address));
         });
-        if (others->empty()) break;
+        if (others->empty()) return Status::ok();
         const std::vector<Answer> alive = answers();
         const auto dead = std::find_if(others->begin(), others->end(), [&](const Watcher& one) {
             return std::ranges::find(alive, one.client, &Answer::client) == alive.end();
         });
-        if (dead == others->end()) break;
+        if (dead == others->end()) return Status::ok();
         // The wait matters only if the lock is broken.
-        if (has_released(owner)) break;
+        if (has_released(owner)) return Status::ok();
+        if (SystemClock().now() > limit)
+            return failure(
+                Code::kBusy,
+                "the client at {} does not answer, and Ceph still lists it (rbd status {}): try again. Ceph "
+                "forgets a dead client after 30 s, or later if OSDs change (open_timeout is {} s); end a "
+                "client that hangs",
+                dead->address, options_.name(), options_.open_timeout);
         if (!waits)
             log::info("rbd:{}: waiting until Ceph ends the watch of the client at {}, which does not answer",
                       options_.name(), dead->address);
         WSS_TRY(check_wanted());
         std::this_thread::sleep_for(kLookAgain);
     }
-    return Status::ok();
 }
 
 Status Client::uses_it(const std::string& owner) const {
@@ -424,71 +434,6 @@ std::vector<Client::Answer> Client::answers() const {
     return found;
 }
 
-// Returns 0 or the negative error of the monitors. Bounded by rados_mon_op_timeout.
-int Client::ask_monitors(const std::string& command) const {
-    const char* text = command.c_str();
-    char *answer = nullptr, *status = nullptr;
-    size_t answer_bytes = 0, status_bytes = 0;
-    const int result =
-        rados_mon_command(cluster_, &text, 1, "", 0, &answer, &answer_bytes, &status, &status_bytes);
-    rados_buffer_free(answer);
-    rados_buffer_free(status);
-    return result;
-}
-
-// A sent command cannot be cancelled: a silent monitor carries it out when it resumes, even long after the
-// opening was given up. So a monitor must first answer another command, and both are limited by the opening.
-// rados_blocklist_add() is not used, because it also waits for the map, without a limit.
-Status Client::blocklist(const std::string& address, const std::string& failure_text) {
-    constexpr const char* kAdd = R"({{"prefix": "osd {0}", "{0}op": "add", "addr": "{1}", "expire": {2}.0}})";
-    WSS_TRY(
-        command_monitors(failure_text, [this] { return ask_monitors(R"({"prefix": "osd getmaxosd"})"); }));
-    return command_monitors(failure_text, [&] {
-        const int result = ask_monitors(fmt::format(kAdd, "blocklist", address, kBlocklistSeconds));
-        // Monitors before version 16 support only the former word.
-        return result != -EINVAL ? result
-                                 : ask_monitors(fmt::format(kAdd, "blacklist", address, kBlocklistSeconds));
-    });
-}
-
-// Waits until this client has the cluster map with the blocklisting. From then on only OSDs that have this
-// map, too, answer this client. librados has no limit for this, so a separate thread waits, and keeps the
-// connection.
-Status Client::wait_for_blocklist(const std::string& failure_text) const {
-    const uint32_t seconds = std::max<uint32_t>(1, command_limit());
-    BoundedCall call;
-    Status begun = call.start([kept = KeptConnection{{}, connection_}, failure_text] {
-        const int result = rados_wait_for_latest_osdmap(kept.connection.get());
-        return result == 0 ? Status::ok() : refusal(-result, failure_text);
-    });
-    if (!begun) return begun.within(failure_text);
-    auto result = call.wait_while_program_runs(in_seconds(seconds));
-    if (!result)
-        return abandoned(fmt::format("{}: no monitor answered within {} s (ceph -s)", failure_text, seconds));
-    return *result;
-}
-
-// Returns the time limit of a monitor command in seconds, or 0 if no time is left.
-uint32_t Client::command_limit() const {
-    const Nanoseconds left = commands_until_ - kCommandReserve - SystemClock().now();
-    return static_cast<uint32_t>(std::clamp<int64_t>(left.count / from_s(1).count, 0, options_.mon_timeout));
-}
-
-Status Client::command_monitors(const std::string& failure_text, const std::function<int()>& command) {
-    // A client that lost the image or its lock blocklists itself in any case.
-    if (!lost() && !is_without_lock()) WSS_TRY(check_wanted());
-    const uint32_t limit = command_limit();
-    if (limit == 0) return failure(Code::kTimedOut, "{}: too little time is left for it", failure_text);
-    if (int result = rados_conf_set(cluster_, kCommandLimit, std::to_string(limit).c_str()); result < 0)
-        return Status::from_errno(-result, fmt::format("cannot set {} = {}", kCommandLimit, limit));
-    const int result = -command();
-    (void)rados_conf_set(cluster_, kCommandLimit, std::to_string(options_.mon_timeout).c_str());
-    if (result == 0) return Status::ok();
-    if (result == ETIMEDOUT)
-        return failure(Code::kTimedOut, "{}: no monitor answered within {} s (ceph -s)", failure_text, limit);
-    return refusal(result, failure_text);
-}
-
 // Returns the same as end_former_owner(). The caller must read the lock again, because another client may
 // have taken it.
 Result<HolderMark::Taking> Client::shut_out(const std::string& owner, uint64_t seen) {
@@ -533,31 +478,6 @@ Result<HolderMark::Taking> Client::take_from(const std::string& owner, uint64_t 
                  result == 0 ? ", and its lock is broken" : "; it had already released the lock");
     return result == 0 ? HolderMark::Taking{.former = former}
                        : HolderMark::Taking{.was_free = true, .seen = seen};
-}
-
-// Blocklists this client, which lost the lock while Ceph still serves it. Its operations in flight, including
-// those for other clients, could overwrite data of the next owner, which finds no former owner to shut out.
-Status Client::shut_itself_out() {
-    constexpr const char* kFailure = "this client cannot be blocklisted, and could continue to write";
-    // One second more, so that mon_timeout whole seconds are left at the first command.
-    commands_until_ = SystemClock().now() + from_s(options_.mon_timeout + 1) + kCommandReserve;
-    char* addresses = nullptr;
-    if (int result = rados_getaddrs(cluster_, &addresses); result < 0) return refusal(-result, kFailure);
-    const std::string self(addresses);
-    rados_buffer_free(addresses);
-    WSS_TRY(blocklist(self, kFailure));
-    log::warning("rbd:{}: this client ({}) gives up the image and is blocklisted", options_.name(), self);
-    return Status::ok();
-}
-
-// Runs before the image is closed, because the closing completes the operations of librbd for other clients.
-void Client::end_without_lock() {
-    for (; is_without_lock() && !gave_up_lock_; std::this_thread::sleep_for(kLookAgain)) {
-        const Status shut = shut_itself_out();
-        if (!shut && !keeps_claim_.exchange(true))
-            log::warning("rbd:{}: {}", options_.name(), shut.to_string());
-        gave_up_lock_ = shut.is_ok();
-    }
 }
 
 // Returns 0 or a negative errno. -ENOENT: no client has the lock, or several clients have it.

@@ -80,7 +80,8 @@ void Client::wait_for_end(BoundedCall& call, bool locks, const std::atomic<Image
     if (locks) {
         if (call.wait_until(in_seconds(options.close_timeout))) return;
         log::warning(
-            "rbd:{}: Ceph does not answer; the exclusive lock may be left behind after {} s (close_timeout)",
+            "rbd:{}: Ceph, or another client of the image, does not answer; the exclusive lock may be left "
+            "behind after {} s (close_timeout)",
             options.name(), options.close_timeout);
     } else if (image.load() != Image::kNone) {
         const Deadline limit = in_seconds(kWatchSeconds);
