@@ -149,7 +149,7 @@ static struct wss_session *wss_session_join(const struct wss_options *opts, stru
 	sess = wss_session_find(opts);
 	state = sess ? READ_ONCE(sess->state) : WSS_CONNECTING;
 	if (wss_closing) {
-		ret = wss_fail(err, -ESHUTDOWN, "the module is being unloaded");
+		ret = wss_fail(err, -ESHUTDOWN, "the module is being unloaded, or the machine shut down");
 	} else if (pending && pending->gone) {
 		ret = wss_fail(err, -EINTR, "the pending map was removed");
 	} else if (state != WSS_LIVE && state != WSS_CONNECTING) {

@@ -56,8 +56,8 @@ Result<std::unique_ptr<Service>> Service::create(std::vector<reactor::Reactor*> 
     if (options.cache != nullptr && reactors.size() > 1)
         return failure(Code::kInvalid, "a target with a cache has one reactor, not {}", reactors.size());
     if (fabrics.empty() || fabrics.size() > kFabricsMax)
-        return failure(Code::kInvalid, "{} fabrics: between 1 and {} are possible", fabrics.size(),
-                       kFabricsMax);
+        return failure(Code::kInvalid, "{} addresses to listen on: between 1 and {} are possible",
+                       fabrics.size(), kFabricsMax);
     std::unique_ptr<Service> service(new Service(std::move(reactors), volumes, options));
     for (size_t i = 0; i < service->reactors_.size(); ++i) {
         auto worker = Worker::create(*service, i, *service->reactors_[i], volumes.table(i), fabrics,

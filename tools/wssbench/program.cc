@@ -99,7 +99,11 @@ void Child::become(char* const* arguments, pid_t parent, int input, int output) 
     dup2(options_.converses ? input : open("/dev/null", O_RDONLY), STDIN_FILENO);
     dup2(output, STDOUT_FILENO);
     if (errors_ >= 0) dup2(errors_, STDERR_FILENO);
-    if (options_.directory.empty() || chdir(options_.directory.c_str()) == 0) execvp(arguments[0], arguments);
+    if (!options_.directory.empty() && chdir(options_.directory.c_str()) != 0) {
+        dprintf(STDERR_FILENO, "%s: %s\n", options_.directory.c_str(), strerror(errno));
+        _exit(127);
+    }
+    execvp(arguments[0], arguments);
     if (errno == ENOENT)
         dprintf(STDERR_FILENO, "%s is neither beside wssbench nor on PATH: install it\n", arguments[0]);
     else

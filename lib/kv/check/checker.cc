@@ -347,7 +347,9 @@ void CheckerSession::check_conditions(const Writer& writer, Timestamp timestamp,
         cycle = checker_.order_.add(timestamp.value, found, keys);
     }
     if (cycle.empty()) return;
-    std::string text = fmt::format("{}: each expected what the one before it replaced:", name_of(writer));
+    std::string text = fmt::format(
+        "{}: the conditions contradict each other, because each of these writers must precede the next:",
+        name_of(writer));
     for (uint64_t one : cycle) text += fmt::format(" {} <", one);
     checker_.violate(Violation::kCondition, fmt::format("{} {}", text, timestamp.value));
 }

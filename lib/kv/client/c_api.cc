@@ -38,7 +38,8 @@ Status options_of(const wss_kv_options* given, Options& options) {
     wss_kv_options all{};
     if (given != nullptr) std::memcpy(&all, given, std::min(given->size, sizeof all));
     if (all.algorithm > WSS_KV_NONE || all.rings > 1 || all.one_sided > 1 || all.threads > kThreadsMax)
-        return Status(Code::kInvalid, "invalid option value");
+        return Status(Code::kInvalid,
+                      "algorithm, rings, one_sided or threads is out of range (struct wss_kv_options)");
     options.algorithm = static_cast<Algorithm>(all.algorithm);
     if (all.rings != 0) options.transport = Transport::kRing;
     if (all.one_sided != 0) options.one_sided = OneSided::kOn;

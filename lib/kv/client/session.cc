@@ -92,7 +92,7 @@ Status ClientSession::take_map(Link& link) {
     const uint32_t partition = link.facts().partition;
     options_.partitions = split_map(link.facts().map);
     if (options_.partitions.size() != link.facts().partitions)
-        return failure(Code::kInvalid, "{} reports a store of {} partitions, and names {}",
+        return failure(Code::kInvalid, "{} serves a store of {} partitions, but its map has {} addresses",
                        link.options().address.to_string(), link.facts().partitions,
                        options_.partitions.size());
     std::unique_ptr<Link> first = std::move(links_[0]);

@@ -60,7 +60,9 @@ Status SimpleJob::check() noexcept {
             scan.rows.clear();
             if (!parse_cursor(scan.cursor, partition_, after_) || partition_ >= session_.partitions() ||
                 scan.limit == 0 || scan.prefix.size() > kKeyMax || after_.size() > kKeyMax)
-                return Status(Code::kInvalid, "invalid cursor or limit of a scan");
+                return Status(Code::kInvalid,
+                              "the cursor of a scan is not one that a scan returned, its prefix is too long, "
+                              "or its limit is 0");
             return Status::ok();
         }
         case Request::Kind::kInfo:

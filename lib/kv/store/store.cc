@@ -57,7 +57,8 @@ Result<std::unique_ptr<Store>> Store::create(const Options& options, const Memor
     if (log == nullptr && options.durability != Durability::kMemory)
         return failure(Code::kInvalid, "durability '{}' needs a log", to_string(options.durability));
     if (options.window < options.window_floor || options.decision_window < options.window)
-        return failure(Code::kInvalid, "window_floor ≤ window ≤ decision_window does not hold");
+        return failure(Code::kInvalid,
+                       "window_floor may not exceed window, and window may not exceed decision_window");
     auto parts = std::make_unique<Parts>(options, memory.arena, memory.index, clock, log);
     return std::unique_ptr<Store>(new Store(std::move(parts), clock));
 }
