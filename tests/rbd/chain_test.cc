@@ -162,6 +162,56 @@ TEST_F(Chain, continues_with_the_next_opening_if_the_watch_of_a_dead_client_outl
     expect_next();
 }
 
+TEST_F(Chain, continues_although_a_client_that_serves_a_clone_dies_during_the_opening) {
+    keeps_taken_ = true;
+    ceph_.add_parent_watcher(kOther);
+    ceph_.hold_returns(Kind::kMonitors);
+    std::jthread other([this] {
+        wait_for([this] { return ceph_.answered(Kind::kMonitors) > 0; });
+        ceph_.kill_watchers();
+        ceph_.release();
+    });
+    open("steal=true&mon_timeout=10");
+    use();
+    expect_next();
+}
+
+TEST_F(Chain, continues_with_the_next_opening_if_another_client_dies_during_one) {
+    keeps_taken_ = true;
+    ceph_.add_watcher(kOther);
+    ceph_.hold_returns(Kind::kMonitors);
+    std::jthread other([this] {
+        wait_for([this] { return ceph_.answered(Kind::kMonitors) > 0; });
+        ceph_.kill_watchers();
+        ceph_.release();
+    });
+    EXPECT_THROW(open("steal=true&mon_timeout=10"), std::runtime_error);
+    other.join();
+    EXPECT_EQ(ceph_.lock_owner(), kDead);
+    ceph_.remove_dead_watchers();
+    open("steal=true");
+    use();
+    expect_next();
+}
+
+TEST_F(Chain, waits_for_a_client_that_dies_during_the_wait_for_the_owner) {
+    keeps_taken_ = true;
+    ceph_.add_dead_watcher(kDead);
+    ceph_.add_watcher(kOther);
+    std::jthread time([this] {
+        wait_for([this] { return ceph_.answered(Kind::kWatchers) > 2; });
+        ceph_.kill_watchers();
+        ceph_.with([this] { return ceph_.state.dead_watchers.erase(kDead); });
+        std::this_thread::sleep_for(std::chrono::seconds(4));
+        EXPECT_EQ(ceph_.lock_owner(), kDead);
+        ceph_.remove_dead_watchers();
+    });
+    open();
+    time.join();
+    use();
+    expect_next();
+}
+
 // The owner was away for longer than osd_client_watch_timeout.
 TEST_F(Chain, does_not_blocklist_an_owner_that_returns_before_the_watch_of_a_dead_client_ends) {
     keeps_taken_ = true;

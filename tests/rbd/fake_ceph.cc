@@ -422,7 +422,14 @@ void FakeCeph::add_parent_watcher(uint64_t client) {
 }
 void FakeCeph::add_dead_watcher(uint64_t client) {
     std::lock_guard lock(m_);
-    state.dead_watchers.insert(client);
+    state.dead_watchers[client] = Watcher{}.cookie;
+}
+
+void FakeCeph::kill_watchers() {
+    std::lock_guard lock(m_);
+    for (uint64_t client : std::exchange(state.watchers, {})) state.dead_watchers[client] = Watcher{}.cookie;
+    for (uint64_t client : std::exchange(state.parent_watchers, {}))
+        state.dead_watchers[client] = kWatchesOnly;
 }
 
 void FakeCeph::remove_dead_watchers() {

@@ -146,6 +146,8 @@ class FakeCeph {
     // Another program opens the image for writing and ends without closing it: it stays listed until Ceph
     // notices.
     void add_dead_watcher(uint64_t client);
+    // The other programs end without closing the image.
+    void kill_watchers();
     void remove_dead_watchers();
     bool is_blocklisted(uint64_t client) const;
     // Whether the header marks the object map of the image as invalid.
@@ -213,7 +215,8 @@ class FakeCeph {
         std::map<std::string, std::string> metadata, settings;
         std::map<std::string, std::string> cloned_from;  // id of the clone to id of the parent image
         std::set<std::string> parents;                   // existing ones
-        std::set<uint64_t> watchers, parent_watchers, dead_watchers;  // of other programs
+        std::set<uint64_t> watchers, parent_watchers;    // of other programs
+        std::map<uint64_t, uint64_t> dead_watchers;      // client to cookie
     } state;
 
   private:

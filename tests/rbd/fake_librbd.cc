@@ -182,7 +182,7 @@ void rbd_lock_get_owners_cleanup(char** owners, size_t count) {
 int rbd_watchers_list(rbd_image_t handle, rbd_image_watcher_t* watchers, size_t* count) {
     return ceph().call(Kind::kWatchers, image_of(handle)->client, [=] {
         std::vector<FakeCeph::Watcher> all = ceph().alive();
-        for (uint64_t client : ceph().state.dead_watchers) all.push_back({.client = client});
+        for (const auto& [client, cookie] : ceph().state.dead_watchers) all.push_back({client, cookie});
         const size_t space = std::exchange(*count, all.size());
         if (space < all.size()) return -ERANGE;
         for (size_t i = 0; i < all.size(); ++i)

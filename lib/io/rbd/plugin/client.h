@@ -33,7 +33,9 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "lib/base/clock.h"
@@ -199,7 +201,6 @@ class Client {
     // The acknowledgement of a notification by one watcher.
     struct Answer {
         uint64_t client = 0, cookie = 0;
-        bool watches_only = false;  // HeaderWatch::kAnswer
     };
     struct Locker {
         uint64_t number = 0;  // of the client; 0: its name has another form
@@ -219,11 +220,13 @@ class Client {
     enum class Step : uint8_t { kCheck, kOpening };
     // How a former owner ended: it may be shut out, or it has released the lock and may be alive.
     enum class Former : uint8_t { kMayBeShutOut, kReleased };
-    Result<Former> wait_to_end(const std::string& owner, Step step) const;
+    Result<Former> wait_to_end(const std::string& owner, Step step);
     bool has_released(const std::string& owner) const;
-    Result<Former> wait_until_dead(const std::string& owner, uint32_t looks) const;
-    Status wait_for_dead_watches(const std::string& owner, Step step) const;
-    Status refuse_live(const std::string& owner) const;
+    Result<Former> wait_until_dead(const std::string& owner, uint32_t looks);
+    Result<std::string> find_dead_watch(const std::string& owner, Step step);
+    Result<Former> wait_for_dead_watches(const std::string& owner, Step step);
+    Status still_lists(const std::string& dead) const;
+    Status refuse_live(const std::string& owner);
     Status uses_it(const std::string& owner) const;
     Result<HolderMark::Taking> shut_out(const std::string& owner, uint64_t seen);
     Result<HolderMark::Taking> take_from(const std::string& owner, uint64_t seen);
@@ -238,9 +241,12 @@ class Client {
     Result<std::string> lock_owner() const;
     Result<std::vector<Watcher>> watchers() const;
     Result<std::optional<Watcher>> watcher_of(const std::string& address) const;
-    Result<bool> is_open_elsewhere(uint64_t besides) const;
-    bool answers(uint64_t id) const;
-    std::vector<Answer> answers() const;
+    // Whether other clients than `besides` and those of this program may have the image open.
+    enum class Elsewhere : uint8_t { kNobody, kOpen, kSilent };
+    Result<Elsewhere> look_elsewhere(uint64_t besides);
+    bool only_watches(const Watcher& one) const;
+    bool answers(uint64_t id);
+    std::vector<Answer> answers();
 
     // blocklisting.cc
     void end_without_lock();
@@ -332,6 +338,8 @@ class Client {
     std::string place_;      // ids of cluster and pool; a copy of the image elsewhere has different ones
     std::string ownership_;  // see ownership.h, and place_
     Succession succession_;  // set by the opening
+    // Watches (client and cookie) that answered with HeaderWatch::kAnswer. Used only by the opening.
+    std::set<std::pair<uint64_t, uint64_t>> only_watch_;
     std::optional<LockWatch> lock_watch_;  // from before a lock is broken until this client has it
     rados_t cluster_ = nullptr;
     std::shared_ptr<void> connection_;  // cluster_; the last reference shuts it down

@@ -152,11 +152,21 @@ Result<HolderMark::Taking> Client::end_former_owner(const std::string& owner, ui
 }
 
 // The check looks only once, because the opening looks again.
-Result<Client::Former> Client::wait_to_end(const std::string& owner, Step step) const {
-    // This wait comes first, because an owner that was away may be back when these watches end.
-    if (keeps_taken_) WSS_TRY(wait_for_dead_watches(owner, step));
-    if (options_.steal) return Former::kMayBeShutOut;
-    return wait_until_dead(owner, step == Step::kCheck ? 1 : kLooksWithoutWatch);
+Result<Client::Former> Client::wait_to_end(const std::string& owner, Step step) {
+    for (;;) {
+        // This wait comes first, because an owner that was away may be back when these watches end. Another
+        // client may have died during the wait for the owner.
+        if (keeps_taken_) {
+            const auto ended = wait_for_dead_watches(owner, step);
+            if (!ended || *ended == Former::kReleased) return ended;
+        }
+        if (options_.steal) return Former::kMayBeShutOut;
+        const auto former = wait_until_dead(owner, step == Step::kCheck ? 1 : kLooksWithoutWatch);
+        if (!former || !keeps_taken_ || *former == Former::kReleased) return former;
+        const auto dead = find_dead_watch(owner, step);
+        if (!dead) return dead.status();
+        if (dead->empty()) return former;
+    }
 }
 
 // A client that opened the image for writing and waited for the lock could have had it between the one that
@@ -166,8 +176,8 @@ Status Client::note_succession(HolderMark::Taking taking) {
     if (taking.former != 0) {
         bool alone = lock_watch_ && !lock_watch_->saw_another();
         if (alone) {
-            auto others = is_open_elsewhere(taking.former);
-            alone = others && !*others;
+            auto others = look_elsewhere(taking.former);
+            alone = others && *others == Elsewhere::kNobody;
         }
         if (!alone) taking.former = 0;
     }
@@ -251,19 +261,20 @@ Status Client::lose_lock() {
     return failure(Code::kClosed, "its exclusive lock is gone");
 }
 
-Result<bool> Client::is_open_elsewhere(uint64_t besides) const {
+// A client elsewhere that serves a clone of this image watches the image, but does not lock it.
+Result<Client::Elsewhere> Client::look_elsewhere(uint64_t besides) {
     auto all = watchers();
     if (!all) return all.status();
     std::erase_if(
         *all, [=, this](const Watcher& one) { return one.client == besides || own_.contains(one.client); });
-    if (all->empty()) return false;
-    // A client elsewhere that serves a clone of this image watches the image, but does not lock it.
+    if (all->empty()) return Elsewhere::kNobody;
     const std::vector<Answer> known = answers();
-    return std::any_of(all->begin(), all->end(), [&](const Watcher& one) {
-        return std::none_of(known.begin(), known.end(), [&](const Answer& answer) {
-            return answer.watches_only && answer.client == one.client && answer.cookie == one.cookie;
-        });
+    std::erase_if(*all, [this](const Watcher& one) { return only_watches(one); });
+    if (all->empty()) return Elsewhere::kNobody;
+    const bool lives = std::any_of(all->begin(), all->end(), [&](const Watcher& one) {
+        return std::ranges::find(known, one.client, &Answer::client) != known.end();
     });
+    return lives ? Elsewhere::kOpen : Elsewhere::kSilent;
 }
 
 // Returns true if consecutive looks find that `owner` does not have the lock. One is not enough: a live owner
@@ -278,7 +289,7 @@ bool Client::has_released(const std::string& owner) const {
 }
 
 // `looks`: number of consecutive looks that must find no watch of the owner.
-Result<Client::Former> Client::wait_until_dead(const std::string& owner, uint32_t looks) const {
+Result<Client::Former> Client::wait_until_dead(const std::string& owner, uint32_t looks) {
     const Nanoseconds limit = opened_at_ + from_s(options_.open_timeout) - kReserve;
     bool waits = false;
     for (uint32_t without = 0;;) {
@@ -292,7 +303,8 @@ Result<Client::Former> Client::wait_until_dead(const std::string& owner, uint32_
             // A client that is being closed releases the lock before its watch ends. The look follows the
             // answers, for which this client may wait for seconds.
             if (has_released(owner)) return Former::kReleased;
-            if (lives || SystemClock().now() > limit) return uses_it(owner);
+            if (lives) return uses_it(owner);
+            if (SystemClock().now() > limit) return still_lists(owner);
             if (!std::exchange(waits, true))
                 log::info("rbd:{}: the client at {} does not answer: waiting until Ceph considers it dead",
                           options_.name(), owner);
@@ -301,41 +313,51 @@ Result<Client::Former> Client::wait_until_dead(const std::string& owner, uint32_
     }
 }
 
+// Returns the address of a dead client, other than `owner`, that may have had the lock; empty: there is none.
+Result<std::string> Client::find_dead_watch(const std::string& owner, Step step) {
+    auto others = watchers();
+    if (!others) return others.status();
+    const uint64_t self = rados_get_instance_id(cluster_);
+    std::erase_if(*others, [&](const Watcher& one) {
+        return one.client == self || one.address == owner || only_watches(one) ||
+               (step == Step::kCheck && FormerOwners::contains(own_.cluster(), one.address));
+    });
+    if (others->empty()) return std::string();
+    const std::vector<Answer> alive = answers();
+    const auto dead = std::find_if(others->begin(), others->end(), [&](const Watcher& one) {
+        return std::ranges::find(alive, one.client, &Answer::client) == alive.end();
+    });
+    return dead == others->end() ? std::string() : dead->address;
+}
+
 // Waits until no dead client except `owner` is listed as a watcher. A client that ended without closing the
 // image is listed for osd_client_watch_timeout, or longer if the OSD of the header changes meanwhile. It
 // could have had the lock between `owner` and this client, so that this client could not continue the chain
 // of `owner`. Fails if too little time is left: a later opening can still continue the chain.
-Status Client::wait_for_dead_watches(const std::string& owner, Step step) const {
+Result<Client::Former> Client::wait_for_dead_watches(const std::string& owner, Step step) {
     const Nanoseconds limit = opened_at_ + from_s(options_.open_timeout) - kReserve - kLookMax;
     for (bool waits = false;; waits = true) {
-        auto others = watchers();
-        if (!others) return others.status();
-        const uint64_t self = rados_get_instance_id(cluster_);
-        std::erase_if(*others, [&](const Watcher& one) {
-            return one.client == self || one.address == owner ||
-                   (step == Step::kCheck && FormerOwners::contains(own_.cluster(), one.address));
-        });
-        if (others->empty()) return Status::ok();
-        const std::vector<Answer> alive = answers();
-        const auto dead = std::find_if(others->begin(), others->end(), [&](const Watcher& one) {
-            return std::ranges::find(alive, one.client, &Answer::client) == alive.end();
-        });
-        if (dead == others->end()) return Status::ok();
+        const auto dead = find_dead_watch(owner, step);
+        if (!dead) return dead.status();
+        if (dead->empty()) return Former::kMayBeShutOut;
         // The wait matters only if the lock is broken.
-        if (has_released(owner)) return Status::ok();
-        if (SystemClock().now() > limit)
-            return failure(
-                Code::kBusy,
-                "the client at {} does not answer, and Ceph still lists it (rbd status {}): try again. Ceph "
-                "forgets a dead client after 30 s, or later if OSDs change (open_timeout is {} s); end a "
-                "client that hangs",
-                dead->address, options_.name(), options_.open_timeout);
+        if (has_released(owner)) return Former::kReleased;
+        if (SystemClock().now() > limit) return still_lists(*dead);
         if (!waits)
             log::info("rbd:{}: waiting until Ceph ends the watch of the client at {}, which does not answer",
-                      options_.name(), dead->address);
+                      options_.name(), *dead);
         WSS_TRY(check_wanted());
         std::this_thread::sleep_for(kLookAgain);
     }
+}
+
+Status Client::still_lists(const std::string& dead) const {
+    return failure(
+        Code::kBusy,
+        "the client at {} does not answer, and Ceph still lists it (rbd status {}): try again. Ceph "
+        "forgets a dead client after 30 s, or later if OSDs change (open_timeout is {} s); end a "
+        "client that hangs",
+        dead, options_.name(), options_.open_timeout);
 }
 
 Status Client::uses_it(const std::string& owner) const {
@@ -346,7 +368,7 @@ Status Client::uses_it(const std::string& owner) const {
 }
 
 // Fails if the owner is alive and still has the lock.
-Status Client::refuse_live(const std::string& owner) const {
+Status Client::refuse_live(const std::string& owner) {
     auto watcher = watcher_of(owner);
     if (!watcher) return watcher.status();
     if (!*watcher || !answers((*watcher)->client) || has_released(owner)) return Status::ok();
@@ -407,13 +429,17 @@ Result<std::optional<Client::Watcher>> Client::watcher_of(const std::string& add
     return std::optional<Watcher>();
 }
 
-bool Client::answers(uint64_t id) const {
+bool Client::answers(uint64_t id) {
     const std::vector<Answer> all = answers();
     return std::ranges::find(all, id, &Answer::client) != all.end();
 }
 
+bool Client::only_watches(const Watcher& one) const {
+    return only_watch_.contains({one.client, one.cookie});
+}
+
 // Returns the answers of the clients that watch the image, or an empty list if they cannot be determined.
-std::vector<Client::Answer> Client::answers() const {
+std::vector<Client::Answer> Client::answers() {
     char* reply = nullptr;
     size_t length = 0;
     // An empty notification means a header change, as in the first versions of librbd.
@@ -426,7 +452,8 @@ std::vector<Client::Answer> Client::answers() const {
     if (rados_decode_notify_response(reply, length, &acks, &ack_count, &timeouts, &timeout_count) == 0) {
         for (size_t i = 0; i < ack_count; ++i) {
             const std::string_view text(acks[i].payload, acks[i].payload_len);
-            found.push_back({acks[i].notifier_id, acks[i].cookie, text == HeaderWatch::kAnswer});
+            found.push_back({acks[i].notifier_id, acks[i].cookie});
+            if (text == HeaderWatch::kAnswer) only_watch_.insert({acks[i].notifier_id, acks[i].cookie});
         }
         rados_free_notify_response(acks, ack_count, timeouts);
     }
@@ -463,9 +490,14 @@ Result<HolderMark::Taking> Client::take_from(const std::string& owner, uint64_t 
     if (result == 0 && (former = locker.number) != 0) {
         lock_watch_.emplace(cluster_, pool_, header_, former);
         if (int error = lock_watch_->error(); error != 0) return refusal(error, failure_text);
-        auto others = is_open_elsewhere(former);
+        auto others = look_elsewhere(former);
         if (!others) return others.status().within(failure_text);
-        if (*others) former = 0;
+        if (*others == Elsewhere::kSilent && keeps_taken_)
+            return failure(Code::kBusy,
+                           "{}: another client has died meanwhile, and Ceph still lists it (rbd status {}): "
+                           "try again",
+                           failure_text, options_.name());
+        if (*others != Elsewhere::kNobody) former = 0;
     }
     // No operation has a time limit from here on: the command that breaks the lock cannot be recalled, so its
     // answer must not be missed.
