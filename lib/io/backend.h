@@ -19,6 +19,7 @@
 // Queue belongs to its reactor's thread.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -115,8 +116,9 @@ class Backend {
     // alternative.
     virtual Status may_steal() const { return Status::ok(); }
     // The storage will be closed: resize() and may_resize() no longer wait for its answer, and fail with
-    // kClosed. May be called while other threads are in these functions.
-    virtual void end_waits() noexcept {}
+    // kClosed. May be called while other threads are in these functions. Returns true if there are any: they
+    // return soon.
+    virtual bool end_waits() noexcept { return false; }
     // Starts the closing, which the destructor waits for, so that many backends can be closed in parallel.
     // All requests must be done, and only the destructor may follow.
     virtual void begin_close() noexcept {}
@@ -135,6 +137,8 @@ struct OpenOptions {
     bool any_size = false;  // `size` is from before others took the storage: a different size is allowed
     bool steal = false;     // shut out a live owner, where storage has one owner at a time
     std::string owner;      // identifies the opener across restarts; empty: a new owner
+    // If set: the opening ends soon after this becomes true, and takes nothing from another owner any more.
+    std::shared_ptr<const std::atomic<bool>> given_up = {};
     // Set by a storage process, which ends when this backend is closed. The backend then takes and releases
     // the storage in such a way that the next holder can continue the chain (Succession).
     bool keeps_taken = false;

@@ -308,8 +308,9 @@ void EngineDaemon::close_volumes() {
             closing.push_back(std::move(backends_[i]));
         else
             log::error(
-                "volume {}: its storage ({}) has not answered all requests and is not closed: an exclusive "
-                "lock stays behind",
+                "volume {}: its storage ({}) has not answered all requests and is not closed; an image of "
+                "Ceph "
+                "stays locked",
                 config_.volumes[i].name, backends_[i]->describe());
     std::erase(backends_, nullptr);
     for (auto& backend : closing) backend->begin_close();

@@ -58,10 +58,11 @@ void Closer::run(const std::stop_token& stop) {
 }
 
 void Closer::release(std::vector<std::shared_ptr<Volume>> volumes) {
-    for (const auto& volume : volumes) volume->end_waits();
     const auto used = [](const std::shared_ptr<Volume>& volume) { return volume.use_count() > 1; };
+    bool waits = false;
+    for (const auto& volume : volumes) waits |= volume->end_waits();
     const auto limit = std::chrono::steady_clock::now() + kUsersMax;
-    while (std::ranges::any_of(volumes, used) && std::chrono::steady_clock::now() < limit)
+    while (waits && std::ranges::any_of(volumes, used) && std::chrono::steady_clock::now() < limit)
         std::this_thread::sleep_for(kLook);
     // The thread may be waiting for storage that does not answer.
     for (const auto& volume : volumes)

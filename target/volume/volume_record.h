@@ -31,7 +31,9 @@ struct VolumeSet::Record {
     std::vector<std::unique_ptr<OpenVolume>> opens;
     // At a start: forgets a shrink of the backend that this target must no longer make.
     void check_cut(const io::Backend& backend);
-    State state = State::kOpening;      // guarded by m_
+    State state = State::kOpening;  // guarded by m_
+    // Set while it is being removed: a reopening in progress is then given up.
+    const std::shared_ptr<std::atomic<bool>> removed = std::make_shared<std::atomic<bool>>(false);
     bool reopening = false;             // is replaced by, or replaces, one of the same name; guarded by m_
     std::string not_followed;           // why it does not follow its storage's size; guarded by m_
     std::atomic<bool> resizing{false};  // one change of size at a time; see Turn

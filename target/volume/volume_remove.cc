@@ -83,7 +83,9 @@ Status VolumeSet::Removal::begin(VolumeSet& set, const std::string& name) {
         set.deleting_.push_back({.options = {.name = name, .declared = true},
                                  .identity = known->second.identity,
                                  .deleted = true});
-    if (record) record->state = Record::State::kRemoving;
+    if (!record) return Status::ok();
+    record->state = Record::State::kRemoving;
+    record->removed->store(true);
     return Status::ok();
 }
 
@@ -93,6 +95,7 @@ void VolumeSet::Removal::take_back(VolumeSet& set) {
     {
         std::lock_guard lock(set.m_);
         record->state = Record::State::kLive;
+        record->removed->store(false);
     }
     // A loss reported in the meantime did not reach the reactors.
     if (record->volume->lost())

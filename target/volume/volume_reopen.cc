@@ -205,7 +205,8 @@ Status VolumeSet::reopen(const std::string& name, const ReopenOptions& how) {
                                                           .read_only = lost->options.read_only,
                                                           .grow = false,
                                                           .any_size = true,
-                                                          .steal = how.steal});
+                                                          .steal = how.steal,
+                                                          .given_up = lost->removed});
     if (!backend) return backend.status().within("volume " + name);
     auto made = make_again(*lost, *volume, std::move(*backend));
     if (!made) return made.status();

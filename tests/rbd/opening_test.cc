@@ -26,6 +26,20 @@ TEST_F(Opening, of_an_image_that_this_program_has_open_is_refused) {
     EXPECT_FALSE(ceph_.is_blocklisted(client()));
 }
 
+TEST_F(Opening, that_its_caller_gives_up_shuts_nobody_out) {
+    ceph_.set_lock_owner(kDead);
+    ceph_.add_dead_watcher(kDead);
+    std::jthread caller([this] {
+        wait_for([this] { return ceph_.answered(Kind::kWatchers) > 0; });
+        given_up_->store(true);
+    });
+    EXPECT_EQ(open_other().status().code(), Code::kClosed);
+    ceph_.remove_dead_watchers();
+    EXPECT_TRUE(wait_for([] { return io::rbd::Client::alive() == 0; }));
+    EXPECT_EQ(ceph_.lock_owner(), kDead);
+    EXPECT_FALSE(ceph_.is_blocklisted(kDead));
+}
+
 TEST_F(Opening, blocklists_a_dead_owner) {
     ceph_.set_lock_owner(kDead);
     open();

@@ -52,6 +52,12 @@ TEST_F(Resize, that_ceph_does_not_answer_ends_when_its_volume_is_removed) {
     ceph_.release();
 }
 
+TEST_F(Resize, that_belongs_to_an_opening_has_the_limit_of_the_opening) {
+    ceph_.hold(Kind::kResize);
+    EXPECT_EQ(open_and_grow("open_timeout=2&resize_timeout=20").status().code(), Code::kTimedOut);
+    ceph_.release();
+}
+
 TEST_F(Resize, is_refused_at_once_while_the_previous_resize_is_unanswered) {
     open("resize_timeout=1");
     ceph_.hold(Kind::kResize);

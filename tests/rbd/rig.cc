@@ -90,7 +90,13 @@ void RbdTest::open(const std::string& options) {
 }
 
 Result<std::unique_ptr<io::Backend>> RbdTest::open_other(const std::string& options) {
-    return io::rbd::RbdBackend::open(specification(options), {.owner = "other", .keeps_taken = keeps_taken_});
+    return io::rbd::RbdBackend::open(specification(options),
+                                     {.owner = "other", .given_up = given_up_, .keeps_taken = keeps_taken_});
+}
+
+Result<std::unique_ptr<io::Backend>> RbdTest::open_and_grow(const std::string& options) {
+    return io::rbd::RbdBackend::open(specification(options),
+                                     {.size = ceph_.size() + kObject, .owner = "other"});
 }
 
 Result<std::unique_ptr<io::Backend>> RbdTest::open_larger(bool keeps) {

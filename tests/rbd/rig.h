@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -67,6 +68,8 @@ class RbdTest : public testing::Test {
     void open(const std::string& options = {});
     // Opens another client of the image.
     Result<std::unique_ptr<io::Backend>> open_other(const std::string& options = {});
+    // Opens another client, which enlarges the image.
+    Result<std::unique_ptr<io::Backend>> open_and_grow(const std::string& options);
     // Opens another client that requires a larger image. The opening fails after it has taken the lock.
     // `keeps`: as OpenOptions::keeps_taken.
     Result<std::unique_ptr<io::Backend>> open_larger(bool keeps);
@@ -103,6 +106,8 @@ class RbdTest : public testing::Test {
     std::unique_ptr<io::Backend> backend_;
     bool keeps_taken_ = false;  // OpenOptions::keeps_taken of open() and check()
     bool read_only_ = false;    // OpenOptions::read_only of open()
+    // OpenOptions::given_up of open_other()
+    const std::shared_ptr<std::atomic<bool>> given_up_ = std::make_shared<std::atomic<bool>>(false);
 
   private:
     std::unique_ptr<Way> way_;

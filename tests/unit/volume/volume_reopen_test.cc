@@ -363,6 +363,17 @@ TEST_F(OnSharedStorage, a_change_of_a_volume_that_is_being_reopened_is_refused_w
     control.join();
 }
 
+TEST_F(OnSharedStorage, a_removal_gives_up_a_reopening_that_waits_for_the_storage) {
+    ASSERT_TRUE(create("a"));
+    shared_.changed(shared_.size, 0);
+    shared_.meanwhile = [this] {
+        EXPECT_FALSE(shared_.opened->given_up->load());
+        set_->remove_async("a", [](const Status&) {});
+        EXPECT_TRUE(shared_.opened->given_up->load());
+    };
+    EXPECT_EQ(reopen("a").code(), Code::kClosed);
+}
+
 // The reopening waits for a command of the old volume.
 TEST_F(OnSharedStorage, a_stop_closes_a_volume_that_is_being_reopened) {
     ASSERT_TRUE(create("a"));

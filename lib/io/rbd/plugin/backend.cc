@@ -64,10 +64,11 @@ Result<std::unique_ptr<Backend>> RbdBackend::open(const std::string& rest, const
     // Only the operator's command steals back a lost image. Otherwise two targets with steal=true in their
     // specifications would take it from each other forever.
     parsed->steal = (parsed->steal && !options.any_size) || options.steal;
+    const Deadline limit = in_seconds(parsed->open_timeout);
     auto client = Client::open(*parsed, options);
     if (!client) return client.status();
     std::unique_ptr<RbdBackend> backend(new RbdBackend(std::move(*client)));
-    WSS_TRY(backend->fit(options));
+    WSS_TRY(backend->fit(options, limit));
     return std::unique_ptr<Backend>(std::move(backend));
 }
 
@@ -90,10 +91,22 @@ RbdBackend::~RbdBackend() {
     Client::end_close(*closing_);
 }
 
-Status RbdBackend::fit(const OpenOptions& options) {
+Status RbdBackend::fit(const OpenOptions& options, Deadline limit) {
     const auto fitting = fits(client_->options().name(), client_->size(), options);
     if (!fitting) return fitting.status();
-    return *fitting ? Status::ok() : resize(options.size);
+    return *fitting ? Status::ok() : grow(options.size, options, limit);
+}
+
+// A part of the opening. An image that Ceph enlarges later is found with that size by the next opening.
+Status RbdBackend::grow(uint64_t bytes, const OpenOptions& options, Deadline limit) {
+    const auto is_given_up = [&] { return options.given_up != nullptr && options.given_up->load(); };
+    BoundedCall call;
+    WSS_TRY(call.start([client = client_, bytes] { return client->resize(bytes); }).within(describe()));
+    if (auto done = call.wait_while_program_runs(limit, is_given_up)) return *done;
+    if (is_given_up()) return failure(Code::kClosed, "{}: the opening was given up", describe());
+    return abandoned(fmt::format("the image could not be enlarged within {} s (open_timeout): see ceph -s",
+                                 client_->options().open_timeout))
+        .within(describe());
 }
 
 Limits RbdBackend::limits() const noexcept {
@@ -131,14 +144,18 @@ Status RbdBackend::may_resize() {
 
 // Returns after resize_timeout at the latest. Returns early when the client is lost or the volume is removed,
 // because the reopening or the removal waits for this call.
-Status RbdBackend::bounded(std::function<Status()> call) const {
+Status RbdBackend::bounded(std::function<Status()> call) {
     const uint32_t limit = client_->options().resize_timeout;
+    const Waiting waiting(waits_);
     BoundedCall begun;
     WSS_TRY(begun.start(std::move(call)).within(describe()));
     if (auto done = begun.wait_while_program_runs(in_seconds(limit),
                                                   [this] { return client_->lost() || ends_.load(); }))
         return *done;
-    if (ends_.load()) return failure(Code::kClosed, "{}: the volume was removed meanwhile", describe());
+    if (ends_.load())
+        return failure(Code::kClosed,
+                       "{}: the volume was removed meanwhile, and Ceph may still resize the image",
+                       describe());
     if (client_->lost()) return failure(Code::kClosed, "{}: the image was lost meanwhile", describe());
     return abandoned(fmt::format("Ceph has not answered within {} s (resize_timeout): see ceph -s", limit))
         .within(describe());

@@ -32,17 +32,29 @@ class RbdBackend final : public Backend {
     bool suspended() const noexcept override { return client_->suspended(); }
     std::string ownership() const override { return client_->ownership(); }
     Succession succession() const noexcept override { return client_->succession(); }
-    void end_waits() noexcept override { ends_.store(true); }
+    bool end_waits() noexcept override {
+        ends_.store(true);
+        return waits_.load() > 0;
+    }
     void begin_close() noexcept override;
     std::string describe() const override { return "rbd:" + client_->options().name(); }
 
   private:
     explicit RbdBackend(std::shared_ptr<Client> client) : client_(std::move(client)) {}
-    Status fit(const OpenOptions& options);
-    Status bounded(std::function<Status()> call) const;
+    Status fit(const OpenOptions& options, Deadline limit);
+    Status grow(uint64_t bytes, const OpenOptions& options, Deadline limit);
+    Status bounded(std::function<Status()> call);
 
     const std::shared_ptr<Client> client_;
     std::atomic<bool> ends_{false};
+    struct Waiting {
+        explicit Waiting(std::atomic<uint32_t>& count) : all(count) { ++all; }
+        ~Waiting() { --all; }
+        Waiting(const Waiting&) = delete;
+        Waiting& operator=(const Waiting&) = delete;
+        std::atomic<uint32_t>& all;
+    };
+    std::atomic<uint32_t> waits_{0};  // calls of bounded() in progress
     std::optional<Client::Closing> closing_;
 };
 

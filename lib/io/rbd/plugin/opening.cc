@@ -50,7 +50,8 @@ Result<std::shared_ptr<Client>> Client::begin(const RbdOptions& options, const O
         return status;
     });
     if (!begun) return begun.within(name);
-    auto started = call.wait_while_program_runs(in_seconds(options.open_timeout));
+    const auto is_given_up = [&how] { return how.given_up != nullptr && how.given_up->load(); };
+    auto started = call.wait_while_program_runs(in_seconds(options.open_timeout), is_given_up);
     // The opening may be succeeding at this moment.
     if (!started && !client->decide(Opening::kGivenUp))
         started = call.wait_until(in_seconds(options.close_timeout));
@@ -61,6 +62,7 @@ Result<std::shared_ptr<Client>> Client::begin(const RbdOptions& options, const O
         client.reset();
         // A storage process exits when an opening fails.
         if (program_ends.load() || how.keeps_taken) wait_for_end(call, locks, *image, options);
+        if (is_given_up()) return Status(Code::kClosed, "the opening was given up").within(name);
         return abandoned(fmt::format("the image could not be opened within {} s (open_timeout): see ceph -s",
                                      options.open_timeout))
             .within(name);
