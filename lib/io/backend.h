@@ -116,9 +116,8 @@ class Backend {
     // alternative.
     virtual Status may_steal() const { return Status::ok(); }
     // The storage will be closed: resize() and may_resize() no longer wait for its answer, and fail with
-    // kClosed. May be called while other threads are in these functions. Returns true if there are any: they
-    // return soon.
-    virtual bool end_waits() noexcept { return false; }
+    // kClosed. May be called while other threads are in these functions.
+    virtual void end_waits() noexcept {}
     // Starts the closing, which the destructor waits for, so that many backends can be closed in parallel.
     // All requests must be done, and only the destructor may follow.
     virtual void begin_close() noexcept {}

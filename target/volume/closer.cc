@@ -10,8 +10,7 @@ namespace wss::volume {
 
 namespace {
 
-// How long a volume's storage is closed later than the reactors release the volume, if the other users of the
-// volume only waited for that storage (a resize).
+// How long release() waits for other users of a volume: a resize or a reopening, which its removal ends.
 constexpr auto kUsersMax = std::chrono::seconds(1);
 constexpr auto kLook = std::chrono::milliseconds(5);
 
@@ -59,10 +58,9 @@ void Closer::run(const std::stop_token& stop) {
 
 void Closer::release(std::vector<std::shared_ptr<Volume>> volumes) {
     const auto used = [](const std::shared_ptr<Volume>& volume) { return volume.use_count() > 1; };
-    bool waits = false;
-    for (const auto& volume : volumes) waits |= volume->end_waits();
+    for (const auto& volume : volumes) volume->end_waits();
     const auto limit = std::chrono::steady_clock::now() + kUsersMax;
-    while (waits && std::ranges::any_of(volumes, used) && std::chrono::steady_clock::now() < limit)
+    while (std::ranges::any_of(volumes, used) && std::chrono::steady_clock::now() < limit)
         std::this_thread::sleep_for(kLook);
     // The thread may be waiting for storage that does not answer.
     for (const auto& volume : volumes)

@@ -116,7 +116,7 @@ class Volume : public ListNode<> {
     void begin_close() noexcept {
         if (!std::exchange(closing_, true)) backend_->begin_close();
     }
-    bool end_waits() noexcept { return backend_->end_waits(); }
+    void end_waits() noexcept { backend_->end_waits(); }
     // How much of the lost storage the volume covered. The backend may no longer report that.
     enum class Loss : uint8_t { kNone, kOfPart, kOfAll };
     // `bytes`: the last known size of its storage. Only the first call has an effect.

@@ -39,6 +39,12 @@ class VolumeSet::LostVolume {
     // ends. A failure changes nothing.
     Status hand_over_to(Record& made);
 
+    // Ends its notices. It closes as soon as the reactors have released it.
+    void let_go() {
+        volume_->backend().watch_size({});
+        volume_.reset();
+    }
+
     const RecordPtr& record() const { return record_; }
     const std::shared_ptr<Volume>& volume() const { return volume_; }
 
@@ -190,7 +196,7 @@ Status VolumeSet::reopen(const std::string& name, const ReopenOptions& how) {
     LostVolume former(*this, name);
     WSS_TRY(former.find(how.give_up_dirty));
     const RecordPtr lost = former.record();
-    const std::shared_ptr<Volume> volume = former.volume();
+    Volume* const volume = former.volume().get();  // until let_go()
     const bool was_lost = volume->lost();
     if (lost->resizing.exchange(true))
         return failure(Code::kBusy, "volume {}: a resize or a reopening is still in progress; try again",
@@ -215,7 +221,8 @@ Status VolumeSet::reopen(const std::string& name, const ReopenOptions& how) {
     WSS_TRY(former.give_up());
     if (!how.steal) WSS_TRY(former.drop_contents(how.give_up_dirty, false));
     WSS_TRY(former.hand_over_to(**made));
-    volume->backend().watch_size({});
+    const bool lost_all = volume->lost_all();
+    former.let_go();
     WSS_TRY(wait_for("reopening volume " + name, [&](Done done) { replace(lost, *made, std::move(done)); }));
     {
         std::lock_guard changing(change_m_);
@@ -225,8 +232,7 @@ Status VolumeSet::reopen(const std::string& name, const ReopenOptions& how) {
     if (!now.lost()) {
         // Size notices that came before the new volume replaced the old one had no effect. A volume that was
         // given up does not shrink to storage that may be the wrong one.
-        if (was_lost)
-            follow_backend(name, again.get(), volume->lost_all() ? again->size() : 0, now.limits().size);
+        if (was_lost) follow_backend(name, again.get(), lost_all ? again->size() : 0, now.limits().size);
         return Status::ok();
     }
     return failure(Code::kRefused, "volume {}: its storage still has another owner: {}", name, now.trouble());

@@ -141,7 +141,7 @@ Status VolumeSet::end_shrink(const Resize& change) {
     io::Backend& backend = change.volume->backend();
     if (change.cut_from != 0 && backend.limits().size >= change.shrink_to) {
         Status cut = backend.resize(change.shrink_to);
-        if (cut.code() == Code::kClosed) return cut;  // lost or removed
+        if (!cut && !change.check_wanted(*this)) return cut;
         if (!cut && cut.code() != Code::kTimedOut && cut.code() != Code::kBusy)
             return failure(cut.code(),
                            "{}; data beyond the new end is no longer served, and its storage shrinks when "

@@ -52,6 +52,12 @@ TEST_F(Resize, that_ceph_does_not_answer_ends_when_its_volume_is_removed) {
     ceph_.release();
 }
 
+TEST_F(Resize, that_belongs_to_an_opening_keeps_whole_blocks) {
+    auto opened = io::rbd::RbdBackend::open("rbd/disk", {.size = ceph_.size() + 1000, .owner = "other"});
+    EXPECT_EQ(opened.status().code(), Code::kInvalid);
+    EXPECT_EQ(ceph_.size(), 64 * kObject);
+}
+
 TEST_F(Resize, that_belongs_to_an_opening_has_the_limit_of_the_opening) {
     ceph_.hold(Kind::kResize);
     EXPECT_EQ(open_and_grow("open_timeout=2&resize_timeout=20").status().code(), Code::kTimedOut);

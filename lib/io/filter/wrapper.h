@@ -23,7 +23,7 @@ class Wrapper : public Backend {
     std::string ownership() const override { return inner_->ownership(); }
     Succession succession() const noexcept override { return inner_->succession(); }
     Status may_steal() const override { return inner_->may_steal(); }
-    bool end_waits() noexcept override { return inner_->end_waits(); }
+    void end_waits() noexcept override { inner_->end_waits(); }
     void begin_close() noexcept override { inner_->begin_close(); }
     std::string describe() const override { return fmt::format("{}:{}", name_, inner_->describe()); }
     const FilterRule& rule() const { return rule_; }

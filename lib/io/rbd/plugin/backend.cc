@@ -100,6 +100,7 @@ Status RbdBackend::fit(const OpenOptions& options, Deadline limit) {
 // A part of the opening. An image that Ceph enlarges later is found with that size by the next opening.
 Status RbdBackend::grow(uint64_t bytes, const OpenOptions& options, Deadline limit) {
     const auto is_given_up = [&] { return options.given_up != nullptr && options.given_up->load(); };
+    WSS_TRY(check_new_size(bytes));
     BoundedCall call;
     WSS_TRY(call.start([client = client_, bytes] { return client->resize(bytes); }).within(describe()));
     if (auto done = call.wait_while_program_runs(limit, is_given_up)) return *done;
@@ -127,35 +128,37 @@ Result<std::unique_ptr<Queue>> RbdBackend::open_queue(reactor::Reactor& reactor)
     return std::unique_ptr<Queue>(std::make_unique<RbdQueue>(client_, reactor, **calls));
 }
 
+Status RbdBackend::check_new_size(uint64_t bytes) const {
+    if (bytes != 0 && bytes % kBlock == 0) return Status::ok();
+    return failure(Code::kInvalid, "{}: size {} is 0, or not a multiple of its block of {} bytes", describe(),
+                   bytes, kBlock);
+}
+
 Status RbdBackend::resize(uint64_t bytes) {
-    if (bytes == 0 || bytes % kBlock != 0)
-        return failure(Code::kInvalid, "{}: size {} is 0, or not a multiple of its block of {} bytes",
-                       describe(), bytes, kBlock);
+    WSS_TRY(check_new_size(bytes));
     if (client_->read_only()) return failure(Code::kPermission, "{} is opened read-only", describe());
     // During a resize size() is a limit for requests, not the size of the image.
     if (bytes == client_->size() && !client_->is_resizing()) return Status::ok();
-    return bounded([client = client_, bytes] { return client->resize(bytes); });
+    return bounded([client = client_, bytes] { return client->resize(bytes); },
+                   "the volume was removed meanwhile, and Ceph may still resize the image");
 }
 
 Status RbdBackend::may_resize() {
     if (client_->read_only()) return failure(Code::kPermission, "{} is opened read-only", describe());
-    return bounded([client = client_] { return client->may_resize(); });
+    return bounded([client = client_] { return client->may_resize(); }, "the volume was removed meanwhile");
 }
 
 // Returns after resize_timeout at the latest. Returns early when the client is lost or the volume is removed,
 // because the reopening or the removal waits for this call.
-Status RbdBackend::bounded(std::function<Status()> call) {
+Status RbdBackend::bounded(std::function<Status()> call, std::string_view removed) const {
     const uint32_t limit = client_->options().resize_timeout;
-    const Waiting waiting(waits_);
+    if (ends_.load()) return failure(Code::kClosed, "{}: the volume was removed", describe());
     BoundedCall begun;
     WSS_TRY(begun.start(std::move(call)).within(describe()));
     if (auto done = begun.wait_while_program_runs(in_seconds(limit),
                                                   [this] { return client_->lost() || ends_.load(); }))
         return *done;
-    if (ends_.load())
-        return failure(Code::kClosed,
-                       "{}: the volume was removed meanwhile, and Ceph may still resize the image",
-                       describe());
+    if (ends_.load()) return failure(Code::kClosed, "{}: {}", describe(), removed);
     if (client_->lost()) return failure(Code::kClosed, "{}: the image was lost meanwhile", describe());
     return abandoned(fmt::format("Ceph has not answered within {} s (resize_timeout): see ceph -s", limit))
         .within(describe());

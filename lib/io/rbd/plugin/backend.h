@@ -32,10 +32,7 @@ class RbdBackend final : public Backend {
     bool suspended() const noexcept override { return client_->suspended(); }
     std::string ownership() const override { return client_->ownership(); }
     Succession succession() const noexcept override { return client_->succession(); }
-    bool end_waits() noexcept override {
-        ends_.store(true);
-        return waits_.load() > 0;
-    }
+    void end_waits() noexcept override { ends_.store(true); }
     void begin_close() noexcept override;
     std::string describe() const override { return "rbd:" + client_->options().name(); }
 
@@ -43,18 +40,12 @@ class RbdBackend final : public Backend {
     explicit RbdBackend(std::shared_ptr<Client> client) : client_(std::move(client)) {}
     Status fit(const OpenOptions& options, Deadline limit);
     Status grow(uint64_t bytes, const OpenOptions& options, Deadline limit);
-    Status bounded(std::function<Status()> call);
+    Status check_new_size(uint64_t bytes) const;
+    // `removed`: the error if end_waits() ends the wait.
+    Status bounded(std::function<Status()> call, std::string_view removed) const;
 
     const std::shared_ptr<Client> client_;
     std::atomic<bool> ends_{false};
-    struct Waiting {
-        explicit Waiting(std::atomic<uint32_t>& count) : all(count) { ++all; }
-        ~Waiting() { --all; }
-        Waiting(const Waiting&) = delete;
-        Waiting& operator=(const Waiting&) = delete;
-        std::atomic<uint32_t>& all;
-    };
-    std::atomic<uint32_t> waits_{0};  // calls of bounded() in progress
     std::optional<Client::Closing> closing_;
 };
 

@@ -493,10 +493,11 @@ Result<HolderMark::Taking> Client::take_from(const std::string& owner, uint64_t 
         auto others = look_elsewhere(former);
         if (!others) return others.status().within(failure_text);
         if (*others == Elsewhere::kSilent && keeps_taken_)
-            return failure(Code::kBusy,
-                           "{}: another client has died meanwhile, and Ceph still lists it (rbd status {}): "
-                           "try again",
-                           failure_text, options_.name());
+            return failure(
+                Code::kBusy,
+                "the former owner at {} is blocklisted, but its lock is not broken: another client "
+                "has died meanwhile, and Ceph still lists it (rbd status {}): try again",
+                owner, options_.name());
         if (*others != Elsewhere::kNobody) former = 0;
     }
     // No operation has a time limit from here on: the command that breaks the lock cannot be recalled, so its

@@ -60,9 +60,10 @@ Result<std::shared_ptr<Client>> Client::begin(const RbdOptions& options, const O
         const bool locks = client->may_have_lock_.load();
         const std::shared_ptr<std::atomic<Image>> image = client->image_is_;
         client.reset();
-        // A storage process exits when an opening fails.
-        if (program_ends.load() || how.keeps_taken) wait_for_end(call, locks, *image, options);
-        if (is_given_up()) return Status(Code::kClosed, "the opening was given up").within(name);
+        // A storage process exits when an opening fails. After a removal, the program may end at any time.
+        const bool given_up = is_given_up();
+        if (program_ends.load() || how.keeps_taken || given_up) wait_for_end(call, locks, *image, options);
+        if (given_up) return Status(Code::kClosed, "the opening was given up").within(name);
         return abandoned(fmt::format("the image could not be opened within {} s (open_timeout): see ceph -s",
                                      options.open_timeout))
             .within(name);
