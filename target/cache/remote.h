@@ -39,9 +39,9 @@ class RemoteQueue final : public io::Queue {
   public:
     static constexpr uint32_t kJobs = 32, kPartBytes = 256 * 1024;
     static constexpr Nanoseconds kAwayMax = from_s(5);
-    // Time for a process that took the storage to join. It opens all its volumes first, and may wait half a
-    // minute until Ceph considers the former client dead.
-    static constexpr Nanoseconds kTakenMax = from_s(60);
+    // Time for a process that took the storage to join. It opens all its volumes first. Ceph may list a
+    // client that died for longer than open_timeout (a minute), so that a start fails and is repeated.
+    static constexpr Nanoseconds kTakenMax = from_s(180);
     // Time for the process that served the volume before the target was restarted to join again.
     static constexpr Nanoseconds kLastMax = from_s(4);
 

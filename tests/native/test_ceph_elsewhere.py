@@ -13,6 +13,7 @@ from .programs import pause
 from .rawnbd import FLUSH, READ, WRITE, RawNbd
 from .test_ceph import KIB, MIB, volume
 from .test_ceph_faults import lose_to_another_owner, storage_elsewhere
+from .test_ceph_takeover import LOST_AFTER
 
 pytestmark = pytest.mark.skipif(not os.environ.get("WSS_CEPH_FAULTS"), reason="long: make check-ceph")
 
@@ -62,7 +63,7 @@ def check_what_is_left(cluster, client, nbd) -> None:
 @pytest.mark.parametrize("at", [0, 6 * MIB], ids=["left", "cut"])
 def test_reopening_that_gives_up_dirty_lines_adopts_the_smaller_size_of_the_image_of_a_storage_process(ceph, tmp_path, nbd, at):
     with dirty_and_taken_elsewhere(ceph, tmp_path, nbd, at, reported=True) as (cluster, client):
-        until(lambda: "--give-up-dirty" in refusal_of_reopening(cluster), 90, "dirty lines are dropped only on request")
+        until(lambda: "--give-up-dirty" in refusal_of_reopening(cluster), LOST_AFTER, "dirty lines are dropped only on request")
         assert cluster.dirty() > 0
         until(lambda: refusal_of_reopening(cluster, give_up_dirty=True) == "", 30, "the storage process has joined")
         check_what_is_left(cluster, client, nbd)

@@ -24,6 +24,7 @@ from .test_ceph_ownership import bench
 pytestmark = pytest.mark.skipif(not os.environ.get("WSS_CEPH_FAULTS"), reason="long: make check-ceph")
 
 BLOCK = 4 * KIB
+LOST_AFTER = 240  # seconds; more than RemoteQueue::kTakenMax
 
 
 @contextlib.contextmanager
@@ -282,7 +283,7 @@ def test_volume_is_lost_when_a_program_owned_its_image_during_a_takeover(ceph, t
         start.go_on()
         start.wait()
         first.process.send_signal(signal.SIGCONT)
-        until(lambda: "others may have written it in between" in volume(cluster)["trouble"], 90, "the volume is lost")
+        until(lambda: "others may have written it in between" in volume(cluster)["trouble"], LOST_AFTER, "the volume is lost")
         assert cluster.dirty() > 0, "dirty lines must not overwrite the data of the program"
 
 
@@ -334,7 +335,7 @@ def test_volume_is_lost_when_a_program_owned_its_image_between_two_storage_proce
         first.process.send_signal(signal.SIGCONT)
         until(lambda: "waits for the process that took its real storage" in volume(cluster)["trouble"], 30, "the loss is reported")
         with second_storage(ceph, tmp_path, cluster, image):
-            until(lambda: "waits for" not in volume(cluster)["trouble"], 90, "the volume is lost")
+            until(lambda: "waits for" not in volume(cluster)["trouble"], LOST_AFTER, "the volume is lost")
             time.sleep(2)
             assert cluster.dirty() > 0, "dirty lines must not overwrite the data of the program"
 

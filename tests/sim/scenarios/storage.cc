@@ -19,7 +19,7 @@ namespace wss::sim {
 using cache::Policy;
 
 constexpr Nanoseconds kTurn = from_ms(20);
-constexpr Nanoseconds kHealedLimit = from_s(120);
+constexpr Nanoseconds kHealedLimit = cache::RemoteQueue::kTakenMax + from_s(60);
 constexpr uint64_t kEngineMemory = 2 * 1024 * 1024;
 // The injector lets the holder reach the target after it has not done so for this time. It is shorter than
 // kTakenMax.

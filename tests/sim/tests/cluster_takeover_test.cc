@@ -151,6 +151,7 @@ TEST_F(SlowStart, does_not_shorten_the_wait_for_a_successor) {
     retire(std::move(storage_));
     start_other_storage_alone();
     restart_target_in(cache::RemoteQueue::kTakenMax + from_s(2));
+    world_.run_for(from_s(20));  // for the initiators, whose connections were lost for minutes
     expect_home();
 }
 
