@@ -309,8 +309,7 @@ void EngineDaemon::close_volumes() {
         else
             log::error(
                 "volume {}: its storage ({}) has not answered all requests and is not closed; an image of "
-                "Ceph "
-                "stays locked",
+                "Ceph stays locked",
                 config_.volumes[i].name, backends_[i]->describe());
     std::erase(backends_, nullptr);
     for (auto& backend : closing) backend->begin_close();
