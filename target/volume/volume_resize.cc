@@ -257,7 +257,8 @@ Status VolumeSet::Resize::notify(VolumeSet& set) const {
 Status VolumeSet::Resize::check_wanted(const VolumeSet& set) const {
     auto live = set.hold_live(name);
     if (!live || *live != volume) return removed_meanwhile();
-    if (volume->lost()) return failure(Code::kClosed, "its storage was lost meanwhile");
+    if (volume->lost() || volume->backend().lost())
+        return failure(Code::kClosed, "its storage was lost meanwhile");
     return Status::ok();
 }
 

@@ -101,6 +101,20 @@ TEST_F(Resize, is_abandoned_when_the_image_is_lost) {
     EXPECT_EQ(resized.code(), Code::kClosed) << resized.to_string();
 }
 
+// Otherwise the volume would report that the resize can be repeated.
+TEST_F(Resize, that_a_blocklisted_client_requests_loses_the_image) {
+    for (const Kind step : {Kind::kMark, Kind::kResize}) {
+        ceph_.hold(Kind::kLook);  // the keeper does not detect it first
+        open();
+        ceph_.refuse(step, ESHUTDOWN);
+        EXPECT_FALSE(backend_->resize(32 * kObject));
+        EXPECT_TRUE(backend_->lost());
+        ceph_.refuse(step, 0);
+        ceph_.release();
+        backend_.reset();
+    }
+}
+
 TEST_F(Resize, that_fails_leaves_the_size_unchanged) {
     open();
     ceph_.refuse(Kind::kResize, EPERM);

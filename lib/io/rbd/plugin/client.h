@@ -262,7 +262,7 @@ class Client {
     void doubt_map(int error) noexcept;
     bool knows_of_invalid_map() const;
     bool needs_mark() const;
-    Status check_changes() const;
+    Status check_changes();
     Status resize_not_over() const;
     void note_mark(int error) noexcept;
     std::string unmarked(int error) const;

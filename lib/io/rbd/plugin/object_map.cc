@@ -66,11 +66,12 @@ int Client::mark_map() const {
 
 // Checks whether Ceph permits changes to the image. Blocks. A full cluster is not an error, because it
 // accepts changes that free space.
-Status Client::check_changes() const {
+Status Client::check_changes() {
     if (unusable()) return failure(Code::kClosed, "rbd:{}: {}", options_.name(), trouble());
     const int result =
         rados_exec(pool_, header_.c_str(), "rbd", kSetFlags, kNothing.data(), kNothing.size(), nullptr, 0);
     if (result >= 0 || result == -ENOSPC || result == -EDQUOT) return Status::ok();
+    if (result == -ESHUTDOWN) lose(Loss::kBlocklisted);
     if (result == -EPERM || result == -EACCES)
         return failure(
             Code::kPermission,
