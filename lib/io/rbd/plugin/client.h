@@ -242,7 +242,10 @@ class Client {
     Result<std::vector<Watcher>> watchers() const;
     Result<std::optional<Watcher>> watcher_of(const std::string& address) const;
     // Whether other clients than `besides` and those of this program may have the image open.
-    enum class Elsewhere : uint8_t { kNobody, kOpen, kSilent };
+    struct Elsewhere {
+        enum class Kind : uint8_t { kNobody, kOpen, kSilent } kind;
+        std::string address;  // of one that may have it open
+    };
     Result<Elsewhere> look_elsewhere(uint64_t besides);
     bool only_watches(const Watcher& one) const;
     bool answers(uint64_t id);

@@ -177,7 +177,7 @@ Status Client::note_succession(HolderMark::Taking taking) {
         bool alone = lock_watch_ && !lock_watch_->saw_another();
         if (alone) {
             auto others = look_elsewhere(taking.former);
-            alone = others && *others == Elsewhere::kNobody;
+            alone = others && others->kind == Elsewhere::Kind::kNobody;
         }
         if (!alone) taking.former = 0;
     }
@@ -267,14 +267,15 @@ Result<Client::Elsewhere> Client::look_elsewhere(uint64_t besides) {
     if (!all) return all.status();
     std::erase_if(
         *all, [=, this](const Watcher& one) { return one.client == besides || own_.contains(one.client); });
-    if (all->empty()) return Elsewhere::kNobody;
+    if (all->empty()) return Elsewhere{Elsewhere::Kind::kNobody, {}};
     const std::vector<Answer> known = answers();
     std::erase_if(*all, [this](const Watcher& one) { return only_watches(one); });
-    if (all->empty()) return Elsewhere::kNobody;
-    const bool lives = std::any_of(all->begin(), all->end(), [&](const Watcher& one) {
+    if (all->empty()) return Elsewhere{Elsewhere::Kind::kNobody, {}};
+    const auto live = std::find_if(all->begin(), all->end(), [&](const Watcher& one) {
         return std::ranges::find(known, one.client, &Answer::client) != known.end();
     });
-    return lives ? Elsewhere::kOpen : Elsewhere::kSilent;
+    if (live != all->end()) return Elsewhere{Elsewhere::Kind::kOpen, live->address};
+    return Elsewhere{Elsewhere::Kind::kSilent, all->front().address};
 }
 
 // Returns true if consecutive looks find that `owner` does not have the lock. One is not enough: a live owner
@@ -492,13 +493,11 @@ Result<HolderMark::Taking> Client::take_from(const std::string& owner, uint64_t 
         if (int error = lock_watch_->error(); error != 0) return refusal(error, failure_text);
         auto others = look_elsewhere(former);
         if (!others) return others.status().within(failure_text);
-        if (*others == Elsewhere::kSilent && keeps_taken_)
-            return failure(
-                Code::kBusy,
-                "the former owner at {} is blocklisted, but its lock is not broken: another client "
-                "has died meanwhile, and Ceph still lists it (rbd status {}): try again",
-                owner, options_.name());
-        if (*others != Elsewhere::kNobody) former = 0;
+        if (others->kind == Elsewhere::Kind::kSilent && keeps_taken_)
+            return still_lists(others->address)
+                .within(
+                    fmt::format("the former owner at {} is blocklisted, but its lock is not broken", owner));
+        if (others->kind != Elsewhere::Kind::kNobody) former = 0;
     }
     // No operation has a time limit from here on: the command that breaks the lock cannot be recalled, so its
     // answer must not be missed.
