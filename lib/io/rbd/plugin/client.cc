@@ -446,10 +446,13 @@ void Client::lose(Loss loss) noexcept {
     if (parents_moved_.load(std::memory_order_acquire)) return;
     Loss none = Loss::kNone;
     if (!loss_.compare_exchange_strong(none, loss, std::memory_order_acq_rel)) return;
-    log::error(
-        "rbd:{}: {}. All requests fail from now on; wssctl volume reopen opens the image again with a new "
-        "client",
-        options_.name(), trouble());
+    if (is_closing_.load())
+        log::info("rbd:{}: the client of a closed volume: {}", options_.name(), trouble());
+    else
+        log::error(
+            "rbd:{}: {}. All requests fail from now on; wssctl volume reopen opens the image again with a "
+            "new client",
+            options_.name(), trouble());
     sizes_.lose();
     // A client that may still have the lock releases it before its claim.
     if (!keeps_lock(loss)) claim_.release();

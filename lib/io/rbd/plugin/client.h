@@ -404,6 +404,7 @@ class Client {
     // follower holds while it sends a mark, so that none is sent after the lock is released.
     std::atomic<bool> ended_marks_{false};
     std::mutex marks_lock_;
+    std::atomic<bool> is_closing_{false};   // the volume is closed: a loss no longer concerns the operator
     std::atomic<bool> keeps_claim_{false};  // this client lost the lock, and could not be blocklisted
     std::atomic<bool> marks_map_{false};    // a mark is in flight
     std::atomic<int> mark_error_{0};        // errno of the last mark

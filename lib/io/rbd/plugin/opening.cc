@@ -96,6 +96,7 @@ void Client::wait_for_end(BoundedCall& call, bool locks, const std::atomic<Image
 Client::Closing Client::begin_close(const std::shared_ptr<Client>& client) {
     Closing closing{.name = client->options_.name(), .limit = client->options_.close_timeout};
     closing.deadline = in_seconds(closing.limit);
+    client->is_closing_.store(true);
     if (!keeps_lock(client->loss_.load()) && !client->keeps_claim_.load()) client->claim_.release();
     closing.call.emplace();
     Status begun = closing.call->start([client] {
