@@ -79,7 +79,7 @@ bool Recovery::compared() const {
     });
 }
 
-// ---- Once ------------------------------------------------------------------------------------------------
+// ---- When all engines have joined ------------------------------------------------------------------------
 
 void Recovery::add_volume(uint64_t wwid, uint32_t volume, uint64_t bytes, bool may_be_dirty) {
     volumes_[wwid] = {volume, bytes, may_be_dirty};

@@ -66,7 +66,7 @@ class Recovery {
     void compare(size_t count);
     bool compared() const;
 
-    // ---- Once
+    // ---- When all engines have joined
     // The lines of the volume with this WWID are restored under the number `volume`. If the volume cannot be
     // dirty, its dirty copies belong to an earlier volume of the same WWID and are erased.
     void add_volume(uint64_t wwid, uint32_t volume, uint64_t bytes, bool may_be_dirty = true);

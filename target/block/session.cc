@@ -434,7 +434,7 @@ void SessionTable::check_silence(Session& session, Nanoseconds now) {
         });
 }
 
-// ---- Withdrawing -----------------------------------------------------------------------------------------
+// ---- Removed secrets -------------------------------------------------------------------------------------
 
 // Whether the channel's secret was removed since its proof.
 bool SessionTable::withdrawn(const std::shared_ptr<ChannelRecord>& record) const {
@@ -476,7 +476,7 @@ size_t SessionTable::end(const std::string& initiator) {
     return ended;
 }
 
-// ---- Looking ---------------------------------------------------------------------------------------------
+// ---- Lists of sessions -----------------------------------------------------------------------------------
 
 std::vector<SessionInfo> SessionTable::list() const {
     std::vector<SessionInfo> sessions;

@@ -81,7 +81,7 @@ void Throttle::leave(Request& request, bool place_kept) noexcept {
     forget(request, now);
 }
 
-// ---- Too many --------------------------------------------------------------------------------------------
+// ---- Refusing commands -----------------------------------------------------------------------------------
 
 void Throttle::refuse(Request& request) noexcept {
     const bool others = request.limit_flow->count > 1;

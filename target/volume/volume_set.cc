@@ -388,7 +388,7 @@ void VolumeSet::serve(const RecordPtr& record, Done done) {
     });
 }
 
-// --- the end ---
+// --- closing all volumes ---
 
 void VolumeSet::close_all_async(Done done) {
     std::vector<RecordPtr> live;

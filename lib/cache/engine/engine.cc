@@ -158,7 +158,7 @@ void Engine::client_over(Client& client) noexcept {
     clients_died_ = true;
 }
 
-// ---- Turns and the end -----------------------------------------------------------------------------------
+// ---- Turns and shutdown ----------------------------------------------------------------------------------
 
 size_t Engine::poll() noexcept {
     size_t done = 0;

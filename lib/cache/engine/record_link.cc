@@ -121,7 +121,7 @@ void RecordLink::close(Status why) noexcept {
     connection_->close();
 }
 
-// ---- Out -------------------------------------------------------------------------------------------------
+// ---- Sending ---------------------------------------------------------------------------------------------
 
 wire::MutableBytes RecordLink::room() noexcept {
     if (open_ && wire::kCacheMessageMax - open_bytes_ < kRecordMax) seal();
@@ -189,7 +189,7 @@ size_t RecordLink::flush() noexcept {
     return 1;
 }
 
-// ---- In --------------------------------------------------------------------------------------------------
+// ---- Receiving -------------------------------------------------------------------------------------------
 
 void RecordLink::on_completions(fabric::Connection&,
                                 std::span<const fabric::Completion> completions) noexcept {
