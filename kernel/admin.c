@@ -80,8 +80,8 @@ static int wss_admin_end(struct wss_slot *slot, struct wss_error *err)
 	if (wss_admin_ended(sess))
 		return wss_admin_broken(sess, -ENOTCONN, err);
 	/*
-	 * Further silent units get less time, because requests may wait for the walk. The walk may
-	 * have ended by now.
+	 * From now on, units get less time to answer, because requests may wait for the walk. If the
+	 * walk has ended meanwhile, the time limit that its end has set stays.
 	 */
 	if (timeout_ms < WSS_ADMIN_TIMEOUT_MS)
 		cmpxchg(&sess->patience_ms, timeout_ms, WSS_ADMIN_BRIEF_MS);

@@ -7,9 +7,9 @@
 //                  Host: header is another name, so that no web site can read it through a browser of this
 //                  machine (DNS rebinding).
 //
-// Each client has its own thread, so a long change does not delay others. Methods reach reactors by messages.
-// Everything is bounded: clients, sizes, time to send a request and to receive an answer, idle time. A port
-// serves some clients beyond its limit, but only with answers about health.
+// Each client has its own thread, so a long change does not delay others. Methods post tasks to reactors.
+// Everything is bounded: clients, sizes, time to send a request and to receive an answer, idle time. Beyond
+// its limit of clients, a port serves kHealthClientsMax more, but answers only their health checks.
 //
 // Thread-safety: start and stop() from one thread. Lifetime: `site` outlives the server.
 #pragma once

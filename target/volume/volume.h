@@ -2,11 +2,11 @@
 // Volumes: what the target serves, and how each reactor reaches them.
 //
 // A Volume is a name, an identity and a backend. It exists once. Each reactor has its own OpenVolume of it: a
-// queue, counters and a count of the requests that use it. So the data path shares nothing between cores and
+// queue, counters and a count of the requests that use it. So the datapath shares nothing between cores and
 // takes no lock. A reactor finds its OpenVolumes by LUN in its VolumeTable.
 //
-// Words:  control thread  calls VolumeSet (see volume_set.h); may block
-//         reactor thread  steps the table's reactor; owns all of OpenVolume and VolumeTable
+// Threads:  control thread  calls VolumeSet (see volume_set.h); may block
+//           reactor thread  runs the table's reactor; owns all of OpenVolume and VolumeTable
 //
 // Life of an OpenVolume on its reactor:
 //   published   find() returns it; observers are notified of kAdded

@@ -365,8 +365,8 @@ void VolumeSet::serve(const RecordPtr& record, Done done) {
         unopened_.erase(record->options.name);
         record->state = Record::State::kLive;
         record->reopening = false;
-        // A loss is reported once. A report from before this volume was live found no record. Storage repeats
-        // notices of a changed size.
+        // Storage reports its loss only once. A report that came before this volume was live found no live
+        // record and had no effect, so the loss takes effect here. Notices of a changed size are repeated.
         if (record->volume->backend().lost()) {
             record->volume->lose(record->storage_bytes);
             record->cut_from = 0;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Volumes on images of a real Ceph cluster: the data path, sizes, snapshots, owners and rejected specifications."""
+"""Volumes on images of a real Ceph cluster: the datapath, sizes, snapshots, owners and rejected specifications."""
 
 import os
 import random

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counters whose growth is a problem for some minutes, as long as the corresponding Prometheus alert
+// Counters whose growth is shown as a problem for a few minutes, the range of the corresponding Prometheus alert
 // (tools/monitoring/alerts.yaml). Only growth since the page was opened is known.
 import { clock, plural } from "./figures.js";
 import { partitionsOf } from "./problems.js";

@@ -52,7 +52,7 @@ struct ClusterOptions {
     uint32_t engine_leave_one_in = 0;
     uint32_t isolation_one_in = 0;
     uint32_t storage_crash_one_in = 0;  // of the storage's node
-    uint32_t outage_one_in = 0;         // of real storage: it hangs or refuses for some seconds
+    uint32_t outage_one_in = 0;         // of real storage: it hangs or refuses for a few seconds
     uint32_t removal_one_in = 0;        // of a volume of cluster_removals.h
     bool default_back = false;          // write-back is the default policy
     bool absences = false;              // such a volume may be missing after a crash of the target

@@ -56,7 +56,7 @@ class ClusterEvents : public ::testing::Test {
         options.destages = destages_;
         options.destage.age_max = from_s(3600);
         options.lost_grace = {};              // losses are reported at once
-        options.recovery_grace = from_s(20);  // an engine may need some seconds to notice and to return
+        options.recovery_grace = from_s(20);  // an engine may need a few seconds to notice and to return
         target_ = std::make_unique<ClusterTarget>(node_, network_, network_, disk_, membership_, options);
         target_->open_slowly(opening_);
         target_->start();

@@ -101,7 +101,7 @@ class Rig:
     # ---- I/O
 
     def start_verifying(self, device: str, seconds: int, words: str = "") -> Process:
-        """Starts a load that writes and verifies for some seconds. Returns when it has sent some requests."""
+        """Starts a load that writes and verifies for a few seconds. Returns when it has sent some requests."""
         before = self.counters()["requests"]
         load = self.vm.start(fio_command(
             device, f"--rw=randwrite --verify=crc32c --verify_fatal=1 --iodepth=8 --bssplit=4k/40:16k/30:64k/30 --size=16m "

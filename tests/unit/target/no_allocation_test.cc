@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The data path allocates no memory. The test program's operator new counts calls while the target's reactors
+// The datapath allocates no memory. The test program's operator new counts calls while the target's reactors
 // run. Not built with a sanitizer, which has its own operator new.
 #include "tests/unit/target/world.h"
 
