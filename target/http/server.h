@@ -2,7 +2,8 @@
 // Server: serves a Site at a Unix socket, which is the control socket of wssctl, or at a TCP port.
 //
 // control socket   allows changes. Clients are root and the user who runs the program (checked by
-//                  SO_PEERCRED). Others get an error. `curl --unix-socket PATH http://wss/api/v1/volume/list`
+//                  SO_PEERCRED). Others get an error. Example:
+//                  curl --unix-socket PATH http://wss/api/v1/volume/list
 // port             read-only, without authentication. At a loopback address it also refuses requests whose
 //                  Host: header is another name, so that no web site can read it through a browser of this
 //                  machine (DNS rebinding).

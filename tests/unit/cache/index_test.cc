@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The index: the places of lines, which copies are valid, and access of operations to lines.
+// The index: where lines are, which of their copies are valid, and which operations may enter a line.
 #include "lib/cache/index.h"
 
 #include <gtest/gtest.h>
