@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Commands of cached volumes. Reads, writes and flushes go through cache::Cache. Commands that the cache does
 // not support (UNMAP, WRITE SAME, COMPARE AND WRITE, VERIFY) freeze the volume in the cache, which destages
-// its dirty lines if necessary and drops the range of the command. Then they go to real storage.
+// its dirty lines if necessary, and drops the range of a command that changes it. Then they go to real
+// storage.
 //
 // While the cache owns a request, its state is kStorage. The cache returns it by calling need_buffer(),
 // answered() or ended(), or the function passed to flush() or freeze().
@@ -66,9 +67,7 @@ void Channel::cache_failed(Request& request, io::Op op, int error) noexcept {
     storage_failed(request);
 }
 
-// The range that the command may change; empty for VERIFY.
 static ByteRange frozen_range(const Request& request) {
-    if (request.action.kind == Kind::kVerify) return {};
     const uint64_t block = request.unit_block();
     if (request.action.kind != Kind::kUnmap)
         return {request.action.lba * block, (request.action.lba + request.action.blocks) * block};
@@ -94,10 +93,12 @@ bool Channel::freeze_first(Request& request) noexcept {
                          kind == Kind::kVerify;
     if (!strange || request.froze) return false;
     const ByteRange range = frozen_range(request);
+    if (range.begin == range.end) return false;
     request.state = State::kStorage;
     request.froze = true;
     ++busy_;
-    if (worker_.service().cache()->freeze(*request.unit->cached, range.begin, range.end - range.begin,
+    const auto use = kind == Kind::kVerify ? cache::Frozen::kRead : cache::Frozen::kChanged;
+    if (worker_.service().cache()->freeze(*request.unit->cached, {range.begin, range.end - range.begin}, use,
                                           [this, &request](int error) { frozen(request, error); }))
         return true;
     request.froze = false;

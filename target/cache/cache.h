@@ -91,9 +91,9 @@ class Cache final : public reactor::Source {
     void flush(CachedVolume& volume, std::function<void(int error)> done, Asker asker = Asker::kClient) {
         destager_.flush(volume, std::move(done), asker);
     }
-    [[nodiscard]] bool freeze(CachedVolume& volume, uint64_t offset, uint64_t length,
+    [[nodiscard]] bool freeze(CachedVolume& volume, Stretch range, Frozen use,
                               std::function<void(int error)> done, Asker asker = Asker::kClient) {
-        return control_.freeze(volume, offset, length, std::move(done), asker);
+        return control_.freeze(volume, range, use, std::move(done), asker);
     }
     void thaw(CachedVolume& volume) noexcept { control_.thaw(volume); }
     void flush_completions() noexcept { engines_.flush_completions(); }

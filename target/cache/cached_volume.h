@@ -19,6 +19,8 @@
 
 namespace wss::cache {
 
+// What the operation that freezes a volume does with its range on real storage.
+enum class Frozen : uint8_t { kRead, kChanged };
 // The origin of a flush. A client must get an error once for acknowledged writes that were given up. The
 // failure of an operator's drain or stop does not count as that error.
 enum class Asker : uint8_t { kClient, kOperator };

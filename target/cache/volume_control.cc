@@ -183,7 +183,7 @@ void VolumeControl::set_policy(const std::string& name, const PolicySettings& se
     uses_.members.probe(*volume, [this, name, volume, done = std::move(done),
                                   frozen_now = std::move(frozen_now)](const Status& status) mutable {
         if (!status) return done(status.within(fmt::format("the policy of volume {} is unchanged", name)));
-        if (!freeze(*volume, 0, 0, std::move(frozen_now), Asker::kOperator))
+        if (!freeze(*volume, {}, Frozen::kChanged, std::move(frozen_now), Asker::kOperator))
             done(failure(Code::kNotFound, "the volume is gone"));
     });
 }
@@ -307,19 +307,19 @@ void VolumeControl::tick() {
 
 // ---- Freezing and flushing -------------------------------------------------------------------------------
 
-bool VolumeControl::freeze(CachedVolume& volume, uint64_t offset, uint64_t length,
+bool VolumeControl::freeze(CachedVolume& volume, Stretch range, Frozen use,
                            std::function<void(int error)> done, Asker asker) {
     if (!volume.gate.freeze()) return false;
-    auto dropped = [this, &volume, offset, length, done = std::move(done)](int error) {
-        if (error != 0) return done(error);
-        uses_.lines.drop(volume.number, offset, length, [this, &volume, done] {
+    auto dropped = [this, &volume, range, use, done = std::move(done)](int error) {
+        if (error != 0 || use == Frozen::kRead) return done(error);
+        uses_.lines.drop(volume.number, range.offset, range.length, [this, &volume, done] {
             // SE2. Only copies that were lost before still claim dirty data.
             uses_.members.when_saved(volume, [&volume, done] { done(volume.removed() ? ENXIO : 0); });
         });
         uses_.engines.flush_completions();
     };
-    auto home = [this, &volume, offset, length, asker, dropped = std::move(dropped)] {
-        destage_range(volume, {offset, length}, dropped, asker);
+    auto home = [this, &volume, range, asker, dropped = std::move(dropped)] {
+        destage_range(volume, range, dropped, asker);
     };
     auto quiet = [&volume, home = std::move(home)] { volume.gate.when_quiet(home); };
     if (volume.gate.active() > 0) uses_.engines.flush_completions();

@@ -288,7 +288,9 @@ void Target::ended(cache::CacheCommand& command, const cache::CacheOutcome& outc
 void Target::discard(uint64_t offset, uint64_t length) {
     bool frozen = false;
     reactor_.post([&] {
-        if (!cache_->freeze(*cached_, offset, length, [&](int error) { frozen = error == 0; })) std::abort();
+        if (!cache_->freeze(*cached_, {offset, length}, cache::Frozen::kChanged,
+                            [&](int error) { frozen = error == 0; }))
+            std::abort();
     });
     until("the discard", [&] { return frozen; });
     reactor_.post([this] { cache_->thaw(*cached_); });

@@ -35,5 +35,34 @@ TEST_F(ClusterFreeze, a_write_that_arrives_during_the_freeze_for_compare_and_wri
     ASSERT_TRUE(side.until([&] { return client.closed(); }));
 }
 
+// Otherwise a check of the whole volume, command by command, would destage it as often as it has commands.
+TEST_F(ClusterFreeze, verify_destages_only_if_its_range_is_dirty) {
+    create_under_write_back();
+    write_lines(2);
+    RawSide side(world_, network_);
+    RawClient client(side);
+    client.connect(block::testing::World::login(1, 0));
+    ASSERT_TRUE(side.until([&] { return client.established(); }));
+    auto verify = [&](uint8_t line) {
+        std::vector<std::byte> command(16);
+        command[0] = std::byte{0x8f};  // VERIFY(16) without a comparison
+        command[8] = std::byte{static_cast<uint8_t>(line * kLine >> 8)};
+        command[9] = std::byte{static_cast<uint8_t>(line * kLine)};
+        command[13] = std::byte{kLine};
+        const uint64_t tag = client.start(1, command, Direction::kNone, {});
+        EXPECT_TRUE(side.until([&] { return client.answered(tag); }));
+        EXPECT_EQ(client.take(tag).response.status, wire::kGood);
+    };
+    ASSERT_EQ(run(a_, Operation::kRead, 5 * kLine), Outcome::kOk);
+    const uint64_t lines = target_->cache().info().index.lines;
+    verify(5);
+    EXPECT_EQ(dirty(), 2u);
+    verify(1);
+    EXPECT_EQ(dirty(), 0u);
+    EXPECT_EQ(target_->cache().info().index.lines, lines) << "VERIFY changes nothing";
+    client.close();
+    ASSERT_TRUE(side.until([&] { return client.closed(); }));
+}
+
 }  // namespace
 }  // namespace wss::sim
