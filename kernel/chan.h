@@ -191,9 +191,19 @@ static inline struct wss_tmf *wss_slot_tmf(struct wss_slot *slot)
 }
 
 /* conn.c */
+int wss_chan_start(struct wss_chan *chan);
 void wss_chan_break(struct wss_chan *chan, const char *why);
 void wss_set_ack_timeout(struct rdma_cm_id *cm_id, u32 ms);
 void wss_chan_set_state(struct wss_chan *chan, enum wss_chan_state to);
+
+/* qp.c */
+int wss_chan_alloc(struct wss_chan *chan);
+void wss_chan_listen(struct wss_chan *chan);
+
+/* login.c */
+void wss_fill_login(struct wss_chan *chan, struct wss_srp_login_req *req);
+const char *wss_reject_reason(u32 reason);
+int wss_take_grants(struct wss_chan *chan, const struct wss_srp_login_rsp *rsp);
 
 /* teardown.c */
 void wss_chans_take_down(struct wss_chan *chans, u32 count);

@@ -197,10 +197,13 @@ const char *wss_tmo_invalid(int reconnect_delay, int fast_io_fail_tmo, int dev_l
 /* device.c */
 int wss_devices_init(void);
 void wss_devices_exit(void);
-int wss_device_get(struct wss_session *sess, struct ib_device *ibdev);
-void wss_device_put(struct wss_session *sess);
+int wss_session_bind(struct wss_session *sess, struct ib_device *ibdev, struct wss_error *err);
+void wss_session_unbind(struct wss_session *sess);
 
-/* conn.c */
+/* login.c */
+int wss_check_epoch(struct wss_session *sess, struct wss_error *err);
+
+/* chans.c */
 int wss_chans_start(struct wss_session *sess, struct wss_error *err);
 void wss_chans_stop(struct wss_session *sess);
 

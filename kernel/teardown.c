@@ -2,8 +2,8 @@
 /*
  * Teardown of channels, in phases.
  *
- * Each phase undoes one part of the set-up (conn.c). It is complete for all channels before the
- * next phase begins:
+ * Each phase undoes one part of the set-up (chans.c, conn.c, qp.c). It is complete for all channels
+ * before the next phase begins:
  *
  *   quiesce     events of the connection manager no longer have an effect
  *   engines     connections to cache engines are closed, while completions are still processed
