@@ -425,7 +425,8 @@ Status Client::resize(uint64_t bytes) {
         return Status::ok();
     });
     if (result < 0) doubt_map(-result);
-    if (result == -ESHUTDOWN) lose(Loss::kBlocklisted);
+    // librbd also returns this while it ends the exclusive lock. Ceph's own answer decides.
+    if (result == -ESHUTDOWN) (void)check_changes();
     // This does not use rbd_get_size(), which returns the requested size even if the resize failed.
     const std::optional<uint64_t> now = result >= 0 ? bytes : size_in_ceph();
     if (now == 0)
