@@ -373,7 +373,7 @@ Status Daemon::stop(const Step& next) {
         note(cache_->stop(config_.drain_seconds, started_ ? cache::LastSave::kYes : cache::LastSave::kNo));
     }
     if (volumes_ != nullptr) {
-        next("volumes", drain);
+        next("volumes", drain + kClosingMax);
         note(volumes_->close_all().within("closing the volumes"));
     }
     if (first) stop_threads();

@@ -24,6 +24,8 @@ namespace wss::daemon {
 using Step = std::function<void(const std::string& what, Nanoseconds at_most)>;
 // Opening a volume ends within this time: open_timeout= of Ceph images is at most an hour.
 constexpr Nanoseconds kOpeningMax = from_s(3600 + 60);
+// Closing the volumes takes at most this time with the default close_timeout= of Ceph images.
+constexpr Nanoseconds kClosingMax = from_s(60);
 
 // A service that runs in a process until a signal ends it. start() of the derived class creates it.
 class Service {

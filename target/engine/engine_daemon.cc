@@ -27,7 +27,6 @@ using nlohmann::json;
 constexpr Nanoseconds kControlMax = from_s(30);
 constexpr Nanoseconds kLeaveMargin = from_s(5);
 constexpr Nanoseconds kCloseMax = from_s(10);
-constexpr Nanoseconds kVolumesMax = from_s(60);  // more than the default close_timeout of an image of Ceph
 
 Result<std::unique_ptr<EngineDaemon>> EngineDaemon::start(const EngineConfig& config,
                                                           const daemon::Step& next) {
@@ -285,7 +284,7 @@ Status EngineDaemon::stop(const daemon::Step& next) {
     reactor_.post([this, stopped] { engine_->stop([stopped] { stopped->set_value(); }); });
     const bool quiet =
         stopped_future.wait_for(std::chrono::nanoseconds(kCloseMax.count)) == std::future_status::ready;
-    if (!backends_.empty()) next("volumes", kVolumesMax);
+    if (!backends_.empty()) next("volumes", daemon::kClosingMax);
     close_volumes();
     if (!quiet) {
         if (!first) log::error("{}", first.to_string());

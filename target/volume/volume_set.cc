@@ -14,6 +14,12 @@
 
 namespace wss::volume {
 
+namespace {
+
+constexpr Nanoseconds kLookForIdle = from_ms(100);  // for volumes that have become idle during a stop
+
+}  // namespace
+
 VolumeSet::VolumeSet(std::vector<reactor::Reactor*> reactors, Options options)
     : options_(std::move(options)),
       reactors_(std::move(reactors)),
@@ -566,7 +572,13 @@ Status VolumeSet::close_all() {
     }
     correct_later_.end();
     const auto begun = Begun::begin([&](Done done) { close_all_async(std::move(done)); });
-    const bool in_time = begun->wait_for(options_.wait);
+    bool in_time = false;
+    for (const Nanoseconds limit = SystemClock().now() + options_.wait;
+         !in_time && SystemClock().now() < limit;) {
+        in_time = begun->wait_for(kLookForIdle);
+        // Idle volumes begin to close while others have requests in flight.
+        retire(Until::kBegun);
+    }
     // Each notice holds its volume, which then could not be retired.
     notices_->end();
     retire();

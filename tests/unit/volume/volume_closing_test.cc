@@ -199,6 +199,20 @@ TEST_F(VolumeClosing, ends_a_resize_that_storage_does_not_answer) {
     EXPECT_EQ(observed_.open, 0);
 }
 
+TEST_F(VolumeClosing, begins_at_a_stop_while_another_volume_has_a_command_in_flight) {
+    ASSERT_TRUE(create("busy") && create("idle"));
+    std::promise<OpenVolume*> held;
+    reactor_.post([&, lun = set_->find("busy")->identity.lun] {
+        OpenVolume* busy = set_->table(0).find(lun);
+        busy->hold();
+        held.set_value(busy);
+    });
+    OpenVolume* busy = held.get_future().get();
+    std::jthread stop([this] { end(); });
+    EXPECT_TRUE(begun_closings_reach(1));
+    reactor_.post([busy] { busy->release(); });
+}
+
 class VolumeClosingInBackground : public VolumeClosing {
   protected:
     VolumeClosingInBackground() : VolumeClosing(from_s(2)) {}
