@@ -224,6 +224,39 @@ TEST_F(ObjectMap, that_cannot_be_marked_at_the_end_is_reported) {
     EXPECT_FALSE(ceph_.is_map_invalid());
 }
 
+// A rebuild may lose the entries of objects that are created meanwhile.
+TEST_F(ObjectMap, that_is_rebuilt_while_the_image_is_open_is_marked_again) {
+    open();
+    ceph_.refuse(Kind::kWrite, EPERM);
+    const Io& first = way().write(0, 'a');
+    ASSERT_TRUE(turn_until([&] { return first.is_done; }));
+    ASSERT_TRUE(ceph_.wait_until([&] { return ceph_.state.map_invalid; }));
+    ceph_.refuse(Kind::kWrite, 0);
+    const uint64_t looks = ceph_.answered(Kind::kLook);
+    ASSERT_TRUE(wait_for([&] { return ceph_.answered(Kind::kLook) >= looks + 3; }));
+    ceph_.rebuild_map();
+    EXPECT_TRUE(ceph_.wait_until([&] { return ceph_.state.map_invalid; }));
+    const Io& second = way().write(kObject, 'a');
+    EXPECT_TRUE(turn_until([&] { return second.is_done; }));
+    EXPECT_EQ(second.error, 0);
+}
+
+TEST_F(ObjectMap, that_was_rebuilt_since_the_last_look_is_marked_at_the_end) {
+    open("close_timeout=20");
+    ceph_.refuse(Kind::kWrite, EPERM);
+    const Io& first = way().write(0, 'a');
+    ASSERT_TRUE(turn_until([&] { return first.is_done; }));
+    ASSERT_TRUE(ceph_.wait_until([&] { return ceph_.state.map_invalid; }));
+    ceph_.refuse(Kind::kWrite, 0);
+    const uint64_t looks = ceph_.answered(Kind::kLook);
+    ASSERT_TRUE(wait_for([&] { return ceph_.answered(Kind::kLook) >= looks + 3; }));
+    ceph_.hold(Kind::kLook);
+    ceph_.rebuild_map();
+    std::jthread end([this] { close(); });
+    ASSERT_TRUE(ceph_.wait_until([&] { return ceph_.state.map_invalid; }));
+    ceph_.release(Kind::kLook);
+}
+
 // The last look is up to a second old and still shows the mark that preceded the rebuild.
 TEST_F(ObjectMap, that_was_rebuilt_is_marked_at_the_end_for_later_refusals) {
     open("close_timeout=20");

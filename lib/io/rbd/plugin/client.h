@@ -272,6 +272,7 @@ class Client {
     int mark_map() const;
     Status begin_map();
     void keep_map(uint64_t flags);
+    std::string how_to_rebuild() const;
     void settle_doubts();
     void end_marks();
     void end_map();

@@ -14,6 +14,9 @@
 // failure that concerns the header alone, the follower marks the header without checking.
 //
 // Changes by librbd for other clients (rbd flatten) fail without notice: the follower checks after each look.
+//
+// A rebuild of the map (rbd object-map rebuild) may lose the entries of objects that are created meanwhile.
+// So a map that loses its mark while the image is open is marked again.
 #include <algorithm>
 #include <cerrno>
 #include <system_error>
@@ -94,8 +97,8 @@ Status Client::begin_map() {
     if (int result = mark_map(); result < 0)
         return refusal(-result, "cannot mark the object map of the image as invalid");
     marked_map_ = true;
-    log::warning("rbd:{}: the object map of the image is invalid and is not used: see rbd object-map rebuild",
-                 options_.name());
+    log::warning("rbd:{}: the object map of the image is invalid and is not used: {}", options_.name(),
+                 how_to_rebuild());
     return Status::ok();
 }
 
@@ -104,13 +107,22 @@ void Client::keep_map(uint64_t flags) {
     if (lost() || ended_marks_.load()) return;
     const bool marked = (flags & RBD_FLAG_OBJECT_MAP_INVALID) != 0;
     if (marked && !std::exchange(marked_map_, true))
-        log::warning(
-            "rbd:{}: the object map of the image has become invalid and is not used: see rbd object-map "
-            "rebuild",
-            options_.name());
+        log::warning("rbd:{}: the object map of the image has become invalid and is not used: {}",
+                     options_.name(), how_to_rebuild());
     if (marked) return;
-    marked_map_ = false;
+    if (std::exchange(marked_map_, false) && !read_only_ && maps_objects_.load()) {
+        log::warning(
+            "rbd:{}: the object map of the image was rebuilt while the image is written, and may lack "
+            "objects: it is being marked as invalid again; {}",
+            options_.name(), how_to_rebuild());
+        must_mark_.store(true);
+        return doubt_map(0);
+    }
     if (knows_of_invalid_map()) doubt_map(0);
+}
+
+std::string Client::how_to_rebuild() const {
+    return fmt::format("rbd object-map rebuild {} while no client has the image open", options_.name());
 }
 
 bool Client::needs_mark() const {
@@ -172,16 +184,18 @@ void Client::end_marks() {
     if (!lost() && !read_only_ && maps_objects_.load() && doubts_map()) (void)mark_map();
 }
 
-// Called when writing has ended. The map may have been rebuilt since the last look set marked_map_.
+// Called when writing has ended. The map may have been rebuilt since the last look set marked_map_: librbd,
+// which makes the rebuild for its caller, then no longer considers the map invalid.
 void Client::end_map() {
     if (!maps_objects_.load() || read_only_ || lost() || ended_marks_.load()) return;
-    if (marked_map_ && !must_mark_.load() && !doubts_map()) return;
-    if (!needs_mark()) return;
+    const bool invalid = knows_of_invalid_map();
+    const bool as_found = invalid == marked_map_ && !(invalid && doubts_map());
+    if (as_found && !must_mark_.load()) return;
     if (int result = mark_map(); result < 0)
         log::error(
             "rbd:{}: the object map of the image may lack the last writes, and is not marked as "
-            "invalid ({}): rbd object-map rebuild {} before the image is used again",
-            options_.name(), refusal(-result, "its header").to_string(), options_.name());
+            "invalid ({}): {}, before it is used again",
+            options_.name(), refusal(-result, "its header").to_string(), how_to_rebuild());
 }
 
 }  // namespace wss::io::rbd
