@@ -22,6 +22,8 @@ struct VolumeSet::Record {
     bool shrinking = false;        // see Known
     uint64_t cut_from = 0;
     std::string cut_ownership;
+    // The next start requires the size that the volume has. False: it covers all of the storage then.
+    bool keeps_size = true;
     uint64_t part = 0;  // for Volume::part_; 0: derived from the sizes of volume and storage
     Identity identity;
     std::shared_ptr<const AccessList> access;  // of options.access; both guarded by m_

@@ -115,6 +115,7 @@ Result<VolumeSet::RecordPtr> VolumeSet::make_again(const Record& lost, const Vol
     record->options.size = volume.lost_all() ? 0 : volume.size();
     record->grow = false;
     record->identity = lost.identity;
+    record->keeps_size = lost.keeps_size;
     record->part = volume.part_.load();
     record->reopening = true;
     WSS_TRY(make_volume(*record, std::move(backend)));
@@ -146,7 +147,10 @@ Status VolumeSet::LostVolume::save_for(const Record& made) {
     const bool there = set_.remember(*volume_, [&](Known& known) {
         before = known;
         const uint64_t bytes = made.volume->size(), configured = record_->options.size;
-        if (known.resized != 0 || (configured != 0 && configured != bytes)) known.resized = bytes;
+        if (!made.keeps_size && made.part == 0 && made.volume->is_all_of(made.storage_bytes))
+            known.resized = 0;
+        else if (known.resized != 0 || (configured != 0 && configured != bytes))
+            known.resized = bytes;
         // An incomplete shrink is dropped: others have since written the data that it would remove.
         known.end_shrink();
     });

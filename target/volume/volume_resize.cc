@@ -32,6 +32,7 @@ struct VolumeSet::Resize {
     bool shrunk = false;     // storage has shrunk to `shrink_to`
     bool grows() const { return bytes > shrink_to; }
     void note_part() const;
+    uint64_t size_to_require(uint64_t now, bool is_all) const;
     Status carry_out(VolumeSet& set);
     Status resize_storage(VolumeSet& set);
     Status notify(VolumeSet& set) const;
@@ -48,6 +49,12 @@ void VolumeSet::Resize::note_part() const {
     const bool is_part =
         (volume->part_ != 0 && cuts_nothing) || !volume->is_all_of(volume->backend().limits().size);
     volume->part_ = is_part ? volume->size() : 0;
+}
+
+// Returns the size that the next start requires of the storage; 0: whatever it has then. `is_all`: the volume
+// covers all of its storage.
+uint64_t VolumeSet::Resize::size_to_require(uint64_t now, bool is_all) const {
+    return turn->record->keeps_size || !is_all ? now : 0;
 }
 
 Result<VolumeSet::Resize> VolumeSet::begin_resize(const std::string& name, uint64_t bytes, bool follows) {
@@ -151,7 +158,12 @@ Status VolumeSet::end_shrink(const Resize& change) {
     }
     std::lock_guard changing(change_m_);
     change.note_part();
-    if (!remember(*change.volume, [](Known& known) { known.end_shrink(); })) return removed_meanwhile();
+    const bool is_all = change.volume->part_ == 0 && change.volume->is_all_of(backend.limits().size);
+    const bool there = remember(*change.volume, [&](Known& known) {
+        known.end_shrink();
+        known.resized = change.size_to_require(known.resized, is_all);
+    });
+    if (!there) return removed_meanwhile();
     if (change.grows()) return Status::ok();
     Status saved = save();
     if (!saved && change.follows)
@@ -175,10 +187,13 @@ Status VolumeSet::grow(const Resize& change) {
     std::span<std::byte> memory = backend.memory();
     if (volume.extension() != nullptr && !memory.empty())
         WSS_TRY(volume.extension_->memory_grows(memory.first(std::min<size_t>(memory.size(), change.bytes))));
+    const uint64_t whole = backend.limits().size / volume.block_size() * volume.block_size();
+    const bool is_all = change.bytes == whole && !(change.follows && volume.part_ != 0);
     std::unique_lock changing(change_m_);
     uint64_t before = 0;
-    const bool there =
-        remember(volume, [&](Known& known) { before = std::exchange(known.resized, change.bytes); });
+    const bool there = remember(volume, [&](Known& known) {
+        before = std::exchange(known.resized, change.size_to_require(change.bytes, is_all));
+    });
     if (!there) return removed_meanwhile();
     if (Status saved = save(); !saved) {
         remember(volume, [&](Known& known) { known.resized = before; });

@@ -14,12 +14,6 @@
 
 namespace wss::volume {
 
-namespace {
-
-constexpr Nanoseconds kLookForIdle = from_ms(100);  // for volumes that have become idle during a stop
-
-}  // namespace
-
 VolumeSet::VolumeSet(std::vector<reactor::Reactor*> reactors, Options options)
     : options_(std::move(options)),
       reactors_(std::move(reactors)),
@@ -112,6 +106,7 @@ Result<VolumeSet::RecordPtr> VolumeSet::reserve(const VolumeOptions& options, bo
     if (!identity) return identity.status();
     auto record = std::make_shared<Record>();
     record->options = options;
+    record->keeps_size = options.size != 0 || !options.declared;
     if (auto known = known_.find(options.name); known != known_.end()) {
         if (known->second.resized != 0) {
             record->options.size = known->second.resized;
@@ -286,6 +281,7 @@ Status VolumeSet::make_volume(Record& record, std::unique_ptr<io::Backend> backe
     // The data of a RAM volume was lost with its process. A new WWID distinguishes it from the old volume.
     if (!backend->memory().empty()) record.identity.wwid = (Random::entropy() & kWwidMask) | 1;
     record.check_cut(*backend);
+    record.keeps_size |= backend->ownership().empty();  // nobody else resizes it
     // Watch the size before it is read, so that no change is missed.
     auto made = std::make_shared<std::atomic<const Volume*>>(nullptr);
     auto follow = [this, name = options.name, made](uint64_t before, uint64_t after) {
@@ -572,10 +568,11 @@ Status VolumeSet::close_all() {
     }
     correct_later_.end();
     const auto begun = Begun::begin([&](Done done) { close_all_async(std::move(done)); });
+    constexpr Nanoseconds kLook = from_ms(100);
     bool in_time = false;
     for (const Nanoseconds limit = SystemClock().now() + options_.wait;
          !in_time && SystemClock().now() < limit;) {
-        in_time = begun->wait_for(kLookForIdle);
+        in_time = begun->wait_for(kLook);
         // Idle volumes begin to close while others have requests in flight.
         retire(Until::kBegun);
     }

@@ -143,6 +143,33 @@ TEST_F(OnSharedStorage, a_shrink_of_its_storage_is_adopted_even_if_it_cannot_be_
     EXPECT_FALSE(written_.back().front().shrinking);
 }
 
+// A start must not fail, or leave a part of the storage unused, because of a size that the volume had before.
+TEST_F(OnSharedStorage, a_configured_volume_without_a_size_takes_all_of_it_after_each_start) {
+    auto start = [&] {
+        set_.reset();
+        make_set({.state = locked(folder_.file("state.json"))});
+        ASSERT_TRUE(set_->restore());
+        ASSERT_TRUE(create("disk", 0, true));
+    };
+    auto stop = [&] {
+        EXPECT_TRUE(control([&] { return set_->close_all(); }));
+        set_.reset();
+    };
+    start();
+    EXPECT_TRUE(resize("disk", 2 << 20));
+    others_resize(3 << 20);
+    stop();
+    for (const uint64_t size : {1u << 20, 4u << 20}) {
+        shared_.size = size;
+        start();
+        EXPECT_EQ(set_->find("disk")->size, size);
+        others_resize(size / 2);
+        EXPECT_EQ(set_->find("disk")->size, size / 2);
+        stop();
+    }
+    start();
+}
+
 TEST_F(OnSharedStorage, a_growth_that_cannot_be_saved_is_logged_once_and_reported_until_it_is_adopted) {
     bool full = false;
     make_set({.state = locked(folder_.file("state.json")), .write = [&](const StateLock&, const auto&) {
