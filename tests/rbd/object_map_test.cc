@@ -241,6 +241,21 @@ TEST_F(ObjectMap, that_is_rebuilt_while_the_image_is_open_is_marked_again) {
     EXPECT_EQ(second.error, 0);
 }
 
+TEST_F(ObjectMap, that_is_rebuilt_between_its_mark_and_the_next_look_is_marked_again) {
+    open("close_timeout=20");
+    ceph_.hold(Kind::kLook);
+    ceph_.refuse(Kind::kWrite, EPERM);
+    const Io& first = way().write(0, 'a');
+    ASSERT_TRUE(turn_until([&] { return first.is_done; }));
+    ASSERT_TRUE(ceph_.wait_until([&] { return ceph_.state.map_invalid; }));
+    ASSERT_TRUE(wait_for([&] { return ceph_.answered(Kind::kMark) > 0; }));
+    ceph_.refuse(Kind::kWrite, 0);
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the client notes the answer
+    ceph_.rebuild_map();
+    ceph_.release(Kind::kLook);
+    EXPECT_TRUE(ceph_.wait_until([&] { return ceph_.state.map_invalid; }));
+}
+
 TEST_F(ObjectMap, that_was_rebuilt_since_the_last_look_is_marked_at_the_end) {
     open("close_timeout=20");
     ceph_.refuse(Kind::kWrite, EPERM);

@@ -117,7 +117,8 @@ TEST_F(Resize, that_librbd_refuses_while_it_ends_the_lock_does_not_count_as_bloc
     ceph_.hold(Kind::kLook);
     open();
     ceph_.refuse(Kind::kResize, ESHUTDOWN);
-    EXPECT_FALSE(backend_->resize(32 * kObject));
+    const Status refused = backend_->resize(32 * kObject);
+    EXPECT_NE(refused.text().find("lock is being taken away"), std::string::npos) << refused.text();
     EXPECT_FALSE(backend_->lost());
     ceph_.refuse(Kind::kResize, 0);
     ceph_.release();

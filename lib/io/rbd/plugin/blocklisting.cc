@@ -82,6 +82,11 @@ Status Client::command_monitors(const std::string& failure_text, const std::func
     return refusal(result, failure_text);
 }
 
+// Asks Ceph. librbd also reports that a client is blocklisted while it ends the exclusive lock. Blocks.
+bool Client::is_shut_out() const {
+    return change_nothing() == -ESHUTDOWN;
+}
+
 // Blocklists this client, which lost the lock while Ceph still serves it. Its operations in flight, including
 // those for other clients, could overwrite data of the next owner, which finds no former owner to shut out.
 Status Client::shut_itself_out() {

@@ -425,8 +425,8 @@ Status Client::resize(uint64_t bytes) {
         return Status::ok();
     });
     if (result < 0) doubt_map(-result);
-    // librbd also returns this while it ends the exclusive lock. Ceph's own answer decides.
-    if (result == -ESHUTDOWN) (void)check_changes();
+    const bool ends_lock = result == -ESHUTDOWN && !is_shut_out();
+    if (result == -ESHUTDOWN && !ends_lock) lose(Loss::kBlocklisted);
     // This does not use rbd_get_size(), which returns the requested size even if the resize failed.
     const std::optional<uint64_t> now = result >= 0 ? bytes : size_in_ceph();
     if (now == 0)
@@ -438,6 +438,10 @@ Status Client::resize(uint64_t bytes) {
     if (result >= 0) return Status::ok();
     if (!made) return made.within("rbd:" + options_.name());
     if (result == -EINVAL) WSS_TRY(check_object_map(bytes));
+    if (ends_lock)
+        return failure(Code::kClosed,
+                       "rbd:{}: cannot resize it to {}: its exclusive lock is being taken away",
+                       options_.name(), readable_size(bytes));
     return refusal(-result,
                    fmt::format("rbd:{}: cannot resize it to {}", options_.name(), readable_size(bytes)));
 }

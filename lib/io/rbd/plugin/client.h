@@ -254,6 +254,7 @@ class Client {
     // blocklisting.cc
     void end_without_lock();
     bool is_without_lock() const noexcept { return loss_.load() == Loss::kTaken || lock_is_gone_.load(); }
+    bool is_shut_out() const;
     Status shut_itself_out();
     Status blocklist(const std::string& address, const std::string& failure_text);
     int ask_monitors(const std::string& command) const;
@@ -265,13 +266,14 @@ class Client {
     void doubt_map(int error) noexcept;
     bool knows_of_invalid_map() const;
     bool needs_mark() const;
+    int change_nothing() const;
     Status check_changes();
     Status resize_not_over() const;
     void note_mark(int error) noexcept;
     std::string unmarked(int error) const;
     int mark_map() const;
     Status begin_map();
-    void keep_map(uint64_t flags);
+    void keep_map(uint64_t flags, uint64_t marks);
     std::string how_to_rebuild() const;
     void settle_doubts();
     void end_marks();
@@ -283,10 +285,12 @@ class Client {
         bool doubted = false;
         bool looked = false;
         uint64_t flags = 0;  // read by the look
+        uint64_t marks = 0;  // marks_ when the look began
         bool any() const { return changed || doubted || looked; }
         void add(const News& later) {
             changed |= later.changed;
             if (later.looked) flags = later.flags;
+            if (later.looked) marks = later.marks;
             looked |= later.looked;
         }
     };
@@ -408,6 +412,7 @@ class Client {
     std::atomic<bool> is_closing_{false};   // the volume is closed: a loss no longer concerns the operator
     std::atomic<bool> keeps_claim_{false};  // this client lost the lock, and could not be blocklisted
     std::atomic<bool> marks_map_{false};    // a mark is in flight
+    std::atomic<uint64_t> marks_{0};        // marks that Ceph has set for this client
     std::atomic<int> mark_error_{0};        // errno of the last mark
     Questions questions_;
 
@@ -423,10 +428,11 @@ class Client {
     Nanoseconds moved_at_{};
     Nanoseconds no_holder_since_ = kNever;  // start of the first look that found no holder of the lock
     Look look_;                             // its times are those of boot_time()
-    uint64_t look_own_changes_ = 0;
+    uint64_t look_own_changes_ = 0, look_marks_ = 0;
     std::thread keeper_;
     // Used only by the follower.
-    bool marked_map_ = false;  // the header marks the object map as invalid
+    bool marked_map_ = false;   // the header marked the object map as invalid at the last look
+    uint64_t marks_known_ = 0;  // marks_ when that look began
     std::string follower_failure_;
     std::thread follower_;
 };

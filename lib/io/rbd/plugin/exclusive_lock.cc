@@ -239,12 +239,12 @@ Status Client::release_in_order() {
     if (!succession_.is_known()) return Status::ok();                    // there is nothing to record
     const uint64_t client = rados_get_instance_id(cluster_);
     if (Status may = check_release(image_, client); !may) {
-        if (is_blocklisted(may)) return Status::ok();  // it has no lock to keep
+        if (is_blocklisted(may) && is_shut_out()) return Status::ok();  // it has no lock to keep
         if (keeps_taken_) return kept(may);
     }
     if (const int result = -rbd_lock_release(image_); result != 0) {
         const Status failed = refusal(result, "cannot release the exclusive lock");
-        if (is_blocklisted(failed)) return Status::ok();
+        if (is_blocklisted(failed) && is_shut_out()) return Status::ok();
         return has_lock() ? kept(failed) : lose_lock();
     }
     if (Status noted = note_release(image_, pool_, header_, client); !noted && keeps_taken_)

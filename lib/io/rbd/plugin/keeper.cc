@@ -268,6 +268,7 @@ void Client::begin_look(bool soon) {
         self->keeper_wake_.notify_one();
     };
     look_own_changes_ = sizes_.own_changes();
+    look_marks_ = marks_.load();
     (void)look_.begin({.pool = pool_,
                        .header = header_.c_str(),
                        .snapshot = look_input_,
@@ -293,6 +294,7 @@ void Client::take_look(News& news) {
         maps_objects_.store(look_.maps_objects());
         news.looked = true;
         news.flags = *flags;
+        news.marks = look_marks_;
     }
 }
 

@@ -67,12 +67,16 @@ int Client::mark_map() const {
     return rados_exec(pool_, header_.c_str(), "rbd", kSetFlags, kMarking.data(), kMarking.size(), nullptr, 0);
 }
 
+// A change of the header without an effect. Blocks. Returns 0 or a negative errno.
+int Client::change_nothing() const {
+    return rados_exec(pool_, header_.c_str(), "rbd", kSetFlags, kNothing.data(), kNothing.size(), nullptr, 0);
+}
+
 // Checks whether Ceph permits changes to the image. Blocks. A full cluster is not an error, because it
 // accepts changes that free space.
 Status Client::check_changes() {
     if (unusable()) return failure(Code::kClosed, "rbd:{}: {}", options_.name(), trouble());
-    const int result =
-        rados_exec(pool_, header_.c_str(), "rbd", kSetFlags, kNothing.data(), kNothing.size(), nullptr, 0);
+    const int result = change_nothing();
     if (result >= 0 || result == -ENOSPC || result == -EDQUOT) return Status::ok();
     if (result == -ESHUTDOWN) lose(Loss::kBlocklisted);
     if (result == -EPERM || result == -EACCES)
@@ -102,15 +106,18 @@ Status Client::begin_map() {
     return Status::ok();
 }
 
-// Takes the flags of the header from a look.
-void Client::keep_map(uint64_t flags) {
+// Takes the flags of the header from a look. `marks`: News::marks.
+void Client::keep_map(uint64_t flags, uint64_t marks) {
     if (lost() || ended_marks_.load()) return;
     const bool marked = (flags & RBD_FLAG_OBJECT_MAP_INVALID) != 0;
+    const bool was_marked = marked_map_ || marks != marks_known_;
+    marks_known_ = marks;
     if (marked && !std::exchange(marked_map_, true))
         log::warning("rbd:{}: the object map of the image has become invalid and is not used: {}",
                      options_.name(), how_to_rebuild());
     if (marked) return;
-    if (std::exchange(marked_map_, false) && !read_only_ && maps_objects_.load()) {
+    marked_map_ = false;
+    if (was_marked && maps_objects_.load()) {
         log::warning(
             "rbd:{}: the object map of the image was rebuilt while the image is written, and may lack "
             "objects: it is being marked as invalid again; {}",
@@ -141,10 +148,12 @@ void Client::settle_doubts() {
     // Cleared before the mark is sent: later failures need another mark.
     must_mark_.store(false);
     auto over = [this, doubts](int result, std::span<const char>) {
-        if (result >= 0)
+        if (result >= 0) {
             settled_.store(doubts);
-        else
+            marks_.fetch_add(1);
+        } else {
             must_mark_.store(true);
+        }
         if (result != -ECANCELED) note_mark(-std::min(result, 0));
         marks_map_.store(false);
         // A mark that was rejected or never answered is repeated after the next look.
@@ -188,8 +197,9 @@ void Client::end_marks() {
 // which makes the rebuild for its caller, then no longer considers the map invalid.
 void Client::end_map() {
     if (!maps_objects_.load() || read_only_ || lost() || ended_marks_.load()) return;
+    const bool marked = marked_map_ || marks_.load() != marks_known_;
     const bool invalid = knows_of_invalid_map();
-    const bool as_found = invalid == marked_map_ && !(invalid && doubts_map());
+    const bool as_found = invalid == marked && !(invalid && doubts_map());
     if (as_found && !must_mark_.load()) return;
     if (int result = mark_map(); result < 0)
         log::error(
