@@ -110,6 +110,8 @@ class Backend {
     // Returns a text that stays the same as long as no owner other than OpenOptions::owner has the storage.
     // It is empty if this is not known.
     virtual std::string ownership() const { return {}; }
+    // True if others can resize the storage while it is open. watch_size() then reports that.
+    virtual bool is_shared() const { return false; }
     // This process's place among all holders of the storage. Constant unless the storage is lost.
     virtual Succession succession() const noexcept { return {}; }
     // OK if OpenOptions::steal is possible for this kind of storage. Otherwise the error names the

@@ -88,8 +88,8 @@ Result<VolumeSet::Resize> VolumeSet::begin_resize(const std::string& name, uint6
     const uint64_t pending = shrinking ? known->second.cut_from : 0;
     if (pending != 0 && (backend_size == size || backend_size == pending))
         change.cut_from = pending;
-    else if (change.shrink_to != 0 && backend_size == size)  // a larger file is only partly the volume's
-        change.cut_from = size;
+    else if (change.shrink_to != 0 && change.shrink_to < size && backend_size == size)
+        change.cut_from = size;  // a larger file is only partly the volume's
     if (change.cut_from != 0 && change.grows())
         return failure(Code::kRefused,
                        "volume {}: a shrink to {} is incomplete, and data beyond that would reappear: wssctl "
@@ -106,7 +106,7 @@ Status VolumeSet::begin_shrink(const Resize& change) {
     Known before;
     const bool there = remember(*change.volume, [&](Known& known) {
         before = known;
-        known.resized = change.shrink_to;
+        known.resized = change.size_to_require(change.shrink_to, change.follows && change.volume->part_ == 0);
         known.shrinking = true;
         known.cut_from = change.cut_from;
         known.cut_ownership = change.cut_from != 0 ? backend.ownership() : std::string();
@@ -161,7 +161,7 @@ Status VolumeSet::end_shrink(const Resize& change) {
     const bool is_all = change.volume->part_ == 0 && change.volume->is_all_of(backend.limits().size);
     const bool there = remember(*change.volume, [&](Known& known) {
         known.end_shrink();
-        known.resized = change.size_to_require(known.resized, is_all);
+        known.resized = change.size_to_require(change.shrink_to, is_all);
     });
     if (!there) return removed_meanwhile();
     if (change.grows()) return Status::ok();

@@ -281,7 +281,7 @@ Status VolumeSet::make_volume(Record& record, std::unique_ptr<io::Backend> backe
     // The data of a RAM volume was lost with its process. A new WWID distinguishes it from the old volume.
     if (!backend->memory().empty()) record.identity.wwid = (Random::entropy() & kWwidMask) | 1;
     record.check_cut(*backend);
-    record.keeps_size |= backend->ownership().empty();  // nobody else resizes it
+    record.keeps_size |= !backend->is_shared();
     // Watch the size before it is read, so that no change is missed.
     auto made = std::make_shared<std::atomic<const Volume*>>(nullptr);
     auto follow = [this, name = options.name, made](uint64_t before, uint64_t after) {
@@ -376,6 +376,10 @@ void VolumeSet::serve(const RecordPtr& record, Done done) {
         Known& known = known_[record->options.name];
         known.identity = record->identity;
         known.cut_from = record->cut_from;
+        // A shrink that had followed the storage may have been cut off, or `size=` was removed since.
+        if (!record->keeps_size && known.cut_from == 0 && record->volume->part_ == 0 &&
+            record->volume->is_all_of(record->storage_bytes))
+            known.resized = 0;
         if (known.cut_from == 0) known.cut_ownership.clear();
         known.unmade = false;
         lock.unlock();

@@ -21,6 +21,7 @@ class Wrapper : public Backend {
     bool give_up() noexcept override { return inner_->give_up(); }
     bool suspended() const noexcept override { return inner_->suspended(); }
     std::string ownership() const override { return inner_->ownership(); }
+    bool is_shared() const override { return inner_->is_shared(); }
     Succession succession() const noexcept override { return inner_->succession(); }
     Status may_steal() const override { return inner_->may_steal(); }
     void end_waits() noexcept override { inner_->end_waits(); }

@@ -31,7 +31,6 @@ struct Shared {
     bool elsewhere = false;                 // only another node can shut out the owner
     bool silent = false;                    // resizes time out
     bool awaits = false, given_up = false;  // waits for its owner; the operator has given up the wait
-    std::string ownership = "other";        // like that of a writable image
     bool slow = false;                      // reports trouble, but is not lost
     std::optional<io::OpenOptions> opened;  // options of the last open
     std::function<void()> meanwhile;        // called once, during an open or a resize
@@ -73,7 +72,7 @@ class SharedBackend final : public io::Backend {
     }
     Status may_steal() const override { return shared_.elsewhere ? not_here() : Status::ok(); }
     static Status not_here() { return Status(Code::kInvalid, "its owner can be shut out only there"); }
-    std::string ownership() const override { return shared_.ownership; }
+    bool is_shared() const override { return true; }
     std::string describe() const override { return "shared"; }
 
   private:

@@ -144,30 +144,79 @@ TEST_F(OnSharedStorage, a_shrink_of_its_storage_is_adopted_even_if_it_cannot_be_
 }
 
 // A start must not fail, or leave a part of the storage unused, because of a size that the volume had before.
-TEST_F(OnSharedStorage, a_configured_volume_without_a_size_takes_all_of_it_after_each_start) {
-    auto start = [&] {
+class WithoutSize : public OnSharedStorage {
+  protected:
+    void start() {
         set_.reset();
-        make_set({.state = locked(folder_.file("state.json"))});
+        make_set({.state = locked(folder_.file("state.json")), .wait = from_ms(500)});
         ASSERT_TRUE(set_->restore());
         ASSERT_TRUE(create("disk", 0, true));
-    };
-    auto stop = [&] {
+    }
+    void stop() {
         EXPECT_TRUE(control([&] { return set_->close_all(); }));
         set_.reset();
-    };
+    }
+    // The volume also follows the storage after the start.
+    void expect_all_after_starts_with(const std::vector<uint64_t>& sizes) {
+        for (const uint64_t size : sizes) {
+            shared_.size = size;
+            start();
+            EXPECT_EQ(set_->find("disk")->size, size);
+            others_resize(size / 2);
+            EXPECT_EQ(set_->find("disk")->size, size / 2);
+            stop();
+        }
+    }
+    void TearDown() override {
+        if (!set_) make_set({});
+    }
+};
+
+TEST_F(WithoutSize, a_configured_volume_takes_all_of_it_after_each_start) {
     start();
     EXPECT_TRUE(resize("disk", 2 << 20));
     others_resize(3 << 20);
     stop();
-    for (const uint64_t size : {1u << 20, 4u << 20}) {
-        shared_.size = size;
-        start();
-        EXPECT_EQ(set_->find("disk")->size, size);
-        others_resize(size / 2);
-        EXPECT_EQ(set_->find("disk")->size, size / 2);
-        stop();
+    expect_all_after_starts_with({1 << 20, 4 << 20});
+}
+
+TEST_F(WithoutSize, a_configured_volume_takes_all_of_it_after_a_shrink_that_a_stop_cut_off) {
+    class : public Observer {
+      public:
+        void volume_changed(Change, OpenVolume&) noexcept override {}
+        void volume_shrinks(OpenVolume&, std::shared_ptr<Shrink> shrink) noexcept override {
+            kept = std::move(shrink);
+        }
+        std::shared_ptr<Shrink> kept;
+    } waits;
+    shared_.size = 2 << 20;
+    start();
+    set_->table(0).add_observer(waits);
+    shared_.size = 1 << 20;
+    EXPECT_FALSE(follows(2 << 20, 1 << 20));
+    EXPECT_TRUE(control([&] { return set_->close_all(); }));
+    set_->table(0).remove_observer(waits);
+    waits.kept.reset();
+    start();
+    EXPECT_TRUE(resize("disk", 4 << 20)) << "the storage has no data beyond the end";
+    stop();
+    expect_all_after_starts_with({1 << 20, 3 << 20});
+}
+
+TEST_F(WithoutSize, a_configured_volume_that_had_a_size_takes_all_of_it_once_it_covers_it) {
+    shared_.size = 2 << 20;
+    start();
+    stop();
+    {
+        const auto lock = locked(folder_.file("state.json"));
+        auto stored = read_state_file(*lock);
+        ASSERT_TRUE(stored && stored->size() == 1);
+        stored->front().resized = 2 << 20;
+        ASSERT_TRUE(write_state_file(*lock, *stored));
     }
     start();
+    stop();
+    expect_all_after_starts_with({3 << 20, 1 << 20});
 }
 
 TEST_F(OnSharedStorage, a_growth_that_cannot_be_saved_is_logged_once_and_reported_until_it_is_adopted) {

@@ -31,6 +31,7 @@ class RbdBackend final : public Backend {
     bool lost() const noexcept override { return client_->lost(); }
     bool suspended() const noexcept override { return client_->suspended(); }
     std::string ownership() const override { return client_->ownership(); }
+    bool is_shared() const override { return client_->options().is_head(); }
     Succession succession() const noexcept override { return client_->succession(); }
     void end_waits() noexcept override { ends_.store(true); }
     void begin_close() noexcept override;
