@@ -112,7 +112,8 @@ void Client::keep_map(uint64_t flags, uint64_t marks) {
     const bool marked = (flags & RBD_FLAG_OBJECT_MAP_INVALID) != 0;
     const bool was_marked = marked_map_ || marks != marks_known_;
     marks_known_ = marks;
-    if (marked && !std::exchange(marked_map_, true))
+    // The flags may outlive the feature.
+    if (marked && maps_objects_.load() && !std::exchange(marked_map_, true))
         log::warning("rbd:{}: the object map of the image has become invalid and is not used: {}",
                      options_.name(), how_to_rebuild());
     if (marked) return;
