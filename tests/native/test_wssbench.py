@@ -84,6 +84,8 @@ def test_replay_executes_a_complete_trace_and_can_write_a_generated_one(tmp_path
     assert {row["where"] for row in result["rows"]} == {"local", "shm"}
     for row in result["rows"]:
         assert row["run_seconds"] == pytest.approx(500 / row["rate"], rel=0.01)
+        assert not [key for key in row if "cpu" in key], "processor time would include connecting"
+    assert "without warm-up" in result["method"] and "after" not in result["method"]
 
 
 def test_replay_accepts_a_trace_with_two_volumes_and_writes(tmp_path):
@@ -181,6 +183,7 @@ def test_scaling_measures_each_kind_that_its_arguments_name():
     result = figure("scaling", "volumes", "engines", "--quick", timeout=180)
     assert {(row["of"], row["count"]) for row in result["rows"]} == {("volumes", 1), ("volumes", 16), ("volumes", 256), ("engines", 1), ("engines", 4)}
     assert min(rates(result)) > 0
+    assert "the part keys: 1 s after 1 s of warm-up, not pinned" in result["method"]
     assert all(row["cpu_us"] == pytest.approx(row["client_cpu_us"] + row["server_cpu_us"], rel=1e-3) and row["server_mib"] > 0 for row in result["rows"])
     assert {bound["of"] for bound in result["bounds"]} == {"volumes", "engines"} and result["ratio"] == min(bound["ratio"] for bound in result["bounds"])
 

@@ -102,7 +102,8 @@ void add_ceph_ratios(Json& figure) {
     const Json *direct = read_by(kLibrbd, kDepths[1], rows), *warm = read_by(kWarm, kDepths[1], rows);
     if (direct != nullptr && warm != nullptr) {
         figure["bound"] = "librbd's warm reads per second of processor time, OSDs included";
-        figure["ratio"] = ratio(with_all_cpu(*direct), with_all_cpu(*warm), "all_cpu_us");
+        figure.update(
+            ratio_columns(ratios_of_turns(with_all_cpu(*direct), with_all_cpu(*warm), "all_cpu_us")));
         figure["ratio_without_osds"] = ratio(*direct, *warm, "cpu_us");
     }
     direct = read_by(kLibrbd, kDepths[0], rows);

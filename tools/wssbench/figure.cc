@@ -98,15 +98,17 @@ Json rows_of(Context& context, const Figure& figure, const std::vector<Taken>& t
     return rows;
 }
 
-std::string method_of(const Settings& settings) {
-    return fmt::format("seconds of this machine; {} s after {} s of warm-up, median of {} in turns; {}",
-                       settings.seconds, settings.warm_up, settings.repeats,
-                       settings.pin ? "clients pinned to the first half of the processors, servers to "
-                                      "the second"
-                                    : "not pinned");
-}
-
 }  // namespace
+
+std::string method_of(const Settings& settings, const std::string& window) {
+    return fmt::format(
+        "seconds of this machine; {}, median of {} in turns; {}",
+        window.empty() ? fmt::format("{} s after {} s of warm-up", settings.seconds, settings.warm_up)
+                       : window,
+        settings.repeats,
+        settings.pin ? "clients pinned to the first half of the processors, servers to the second"
+                     : "not pinned");
+}
 
 Json head_of(const Context& context, const Figure& figure) {
     return {{"figure", figure.name},

@@ -40,6 +40,10 @@ Json run(Context& context, const Figure& figure);
 // program measured gets them from its own command.
 Json head_of(const Context& context, const Figure& figure);
 
+// Describes a measurement in seconds of this machine: `window` is its length and warm-up (empty: those of the
+// settings).
+std::string method_of(const Settings& settings, const std::string& window = "");
+
 // For Figure::add_ratio:
 bool has_labels(const Json& row, const Json& labels);
 // The first row with these labels that has a rate; nullptr if there is none. A new member of the figure that

@@ -7,7 +7,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cmath>
 
 namespace wss::wssbench {
 
@@ -42,6 +44,10 @@ Result<std::string> free_tcp_address() {
 }
 
 }  // namespace
+
+uint32_t whole_seconds(double seconds) {
+    return static_cast<uint32_t>(std::max(1.0, std::round(seconds)));
+}
 
 Result<std::unique_ptr<KvStore>> KvStore::start(const std::string& fabric, uint32_t partitions,
                                                 const Storage& storage,

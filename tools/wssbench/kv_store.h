@@ -11,6 +11,10 @@
 
 namespace wss::wssbench {
 
+// kvctl measures whole seconds. Each measurement is a new client, so it needs a warm-up.
+constexpr uint32_t kKvWarmUpSeconds = 1;
+uint32_t whole_seconds(double seconds);
+
 using KvProperties = std::map<std::string, std::string>;  // of YCSB
 
 class KvStore {

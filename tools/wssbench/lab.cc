@@ -68,8 +68,7 @@ std::string method_of(const LabOptions& options) {
         on_host()
             ? "seconds of this machine"
             : "one virtual machine, one processor, soft RDMA, its clock counts instructions (2 ns each): "
-              "most figures repeat within 0.2 %, some within 2.5 % (benchmarks.md), and show what the work "
-              "costs, not how long it takes on hardware";
+              "it shows what the work costs, not how long it takes on hardware";
     method += "; fio, one run";
     for (const std::string& word : options.kernel_arguments) method += "; kernel argument " + word;
     return method;

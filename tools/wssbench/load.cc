@@ -191,7 +191,10 @@ Result<Sample> measure_threads(LoadThreads& threads, const Window& window, const
     }
     if (!why) return why;
     if (until_done) to.time = from.time + seconds_of_operations(threads);
-    return sample_of(threads, from, to, !servers.empty());
+    auto sample = sample_of(threads, from, to, !servers.empty());
+    // The processor time of a trace would include connecting and logging in, which its time excludes.
+    if (sample && until_done) sample->client_cpu_us = sample->server_cpu_us = -1;
+    return sample;
 }
 
 }  // namespace wss::wssbench

@@ -86,7 +86,8 @@ class LoadThread {
 using LoadThreads = std::vector<std::unique_ptr<LoadThread>>;
 
 // Starts the threads, warms up, measures, and ends the threads. A window of 0 seconds lasts until the threads
-// have no more operations. Server processor time is the sum of that of `servers`, or unknown without servers.
+// have no more operations, and has no processor times. Server processor time is the sum of that of `servers`,
+// or unknown without servers.
 Result<Sample> measure_threads(LoadThreads& threads, const Window& window, const Settings& settings,
                                const std::vector<const Program*>& servers = {});
 

@@ -137,12 +137,15 @@ Result<Sample> measure_mr(const std::string& uri, uint32_t bytes, const Window& 
 }
 
 void mr(Context& context, const Arguments& arguments) {
+    Settings alone = context.settings;
+    alone.pin = false;  // this thread measures, and there is no server
     Figure figure{.name = "mr",
                   .paper = "D fig 11",
                   .title = "Registering (MLock) and deregistering (MUnlock) memory, by size",
                   .unit = "registrations/s",
                   .x = "region",
-                  .series = {"fabric"}};
+                  .series = {"fabric"},
+                  .method = method_of(alone)};
     build(context, arguments, std::move(figure),
           [&](Figure& into, const Shared& storage, const std::string& fabric, uint32_t bytes) {
               into.points.push_back({{{"fabric", fabric}, {"region", bytes}},

@@ -3,8 +3,6 @@
 // (A figs 4-7).
 #include "tools/wssbench/ramp.h"
 
-#include <cmath>
-
 #include "tools/wssbench/kv_store.h"
 
 namespace wss::wssbench {
@@ -12,8 +10,7 @@ namespace wss::wssbench {
 namespace {
 
 constexpr uint32_t kRecords = 1000, kThreads = 4, kPartitions = 4;
-constexpr uint32_t kWarmUpSeconds = 1;  // the minimum of kvctl: each measurement is a new client
-constexpr double kStartSeconds = 60;    // of kvctl, in addition to the measurement
+constexpr double kStartSeconds = 60;  // of kvctl, in addition to the measurement
 
 // A system that the paper compares: its options for kvctl, and its native fabric.
 struct System {
@@ -42,11 +39,6 @@ std::vector<System> transports() {
             {"shm rings", "shm", {"--transport", "ring"}}};
 }
 
-// kvctl accepts whole seconds.
-uint32_t run_seconds(double seconds) {
-    return static_cast<uint32_t>(std::max(1.0, std::round(seconds)));
-}
-
 struct Load {
     uint32_t read_percent, operations, value_bytes;
 };
@@ -62,8 +54,8 @@ KvProperties properties(const Load& load, double seconds) {
             {"updateproportion", fmt::format("{}", 1 - reads)},
             {"threadcount", std::to_string(kThreads)},
             {"operationcount", "0"},
-            {"maxexecutiontime", std::to_string(run_seconds(seconds))},
-            {"warmup", std::to_string(kWarmUpSeconds)}};
+            {"maxexecutiontime", std::to_string(whole_seconds(seconds))},
+            {"warmup", std::to_string(kKvWarmUpSeconds)}};
 }
 
 // A store for each fabric, started at its first use. An idle store uses no processor.
@@ -159,7 +151,7 @@ Figure figure_of(const Plan& plan, const Settings& settings, std::shared_ptr<Sto
             "seconds of this machine; {} s after {} s of warm-up, median of {} in turns; not pinned; "
             "base systems over tcp sockets, GET+ and GET* over shared memory, where the paper has "
             "one network for all",
-            run_seconds(settings.seconds), kWarmUpSeconds, settings.repeats)};
+            whole_seconds(settings.seconds), kKvWarmUpSeconds, settings.repeats)};
     bool by_fabric = plan.comparison.base != kBase;
     for (const System& system : by_fabric ? transports() : systems())
         for (uint32_t value : settings.quick ? plan.quick_values : plan.values) {

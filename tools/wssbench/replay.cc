@@ -98,16 +98,16 @@ void replay(Context& context, const Arguments& arguments) {
                   .title = "Replay of a block trace and random reads, local and remote, by I/O threads",
                   .unit = "IOPS",
                   .x = "threads",
-                  .series = {"trace", "where", "method", "bytes"}};
+                  .series = {"trace", "where", "method", "bytes"},
+                  .method = method_of(context.settings,
+                                      "each trace once, from its first to its last access, without "
+                                      "warm-up")};
     for (const auto& trace : *traces) {
         add_points(figure, context, arguments, trace, *storage);
         auto random = std::make_shared<IoTrace>(random_trace(*trace, (*storage)->bytes()));
         add_points(figure, context, arguments, random, *storage);
     }
-    Json result = run(context, figure);
-    result["method"] =
-        result["method"].get<std::string>() + "; each trace from its beginning to its end, without warm-up";
-    context.deliver(result);
+    context.deliver(run(context, figure));
 }
 
 }  // namespace

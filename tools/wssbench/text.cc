@@ -40,7 +40,11 @@ void add_doubts(const Json& row, const Json& figure, std::vector<std::string>& f
         found.push_back(
             fmt::format("{}: ratio {} exceeds its bound: the two were not measured under the same conditions",
                         subject, cell(row["ratio"])));
-    if (!row.contains("ratio_low")) return;
+    if (!row.contains("ratio_low")) {
+        if (figure.value("measured", "") == "seconds")
+            found.push_back(fmt::format("{}: not conclusive: a single run, in seconds", subject));
+        return;
+    }
     double low = row["ratio_low"].get<double>(), high = row["ratio_high"].get<double>();
     if (low <= 0 || high / low > kConclusive)
         found.push_back(fmt::format("{}: not conclusive: 95 % confidence interval {} to {}", subject,

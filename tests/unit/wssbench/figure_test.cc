@@ -93,6 +93,13 @@ TEST(Doubts, report_fewer_than_five_turns) {
     EXPECT_NE(found[0].find("fewer than 5 turns"), std::string::npos);
 }
 
+TEST(Doubts, report_a_single_run_unless_it_counts_instructions) {
+    Json figure = {{"figure", "f"}, {"rows", Json::array()}, {"ratio", 0.9}, {"measured", "seconds"}};
+    EXPECT_EQ(doubts(figure), (std::vector<std::string>{"f: not conclusive: a single run, in seconds"}));
+    figure["measured"] = "counted instructions";
+    EXPECT_TRUE(doubts(figure).empty());
+}
+
 TEST(Doubts, report_a_ratio_above_a_bound_only_if_nothing_can_exceed_it) {
     EXPECT_TRUE(doubts_of(times(6, kSteady)).empty()) << "a paper's ratio may be exceeded";
     auto found = doubts_of(times(6, kSteady), true);

@@ -56,6 +56,19 @@ TEST(Scaling, is_not_affected_by_a_turn_that_is_slow_as_a_whole) {
     EXPECT_EQ(growth({1, 10, 1}, {1.5, 15, 15}), growth({1}, {1.5}));
 }
 
+TEST(Scaling, reports_the_number_at_which_the_cost_grew_most) {
+    Json rows = Json::array();
+    for (auto [count, cost] : {std::pair{1, 1.0}, std::pair{10, 9.0}, std::pair{1000, 2.0}})
+        rows.push_back({{"of", "connections"},
+                        {"count", count},
+                        {"cpu_us", cost},
+                        {"turns", {{"cpu_us", Json::array({cost})}}}});
+    Json figure = {{"rows", rows}, {"ratio", nullptr}};
+    add_growth_bounds(figure);
+    EXPECT_EQ(figure["bounds"][0]["to"], 10);
+    EXPECT_LT(figure["ratio"].get<double>(), 1);
+}
+
 TEST(Scaling, has_no_bounds_for_a_kind_with_one_row) {
     Json figure = {{"rows", Json::array({{{"of", "keys"}, {"count", 1000}, {"cpu_us", 1}}})},
                    {"ratio", nullptr}};
