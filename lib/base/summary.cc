@@ -29,8 +29,25 @@ std::vector<double> ratios_in_turns(const std::vector<double>& values,
     return ratios;
 }
 
-Summary ratio_in_turns(const std::vector<double>& values, const std::vector<std::vector<double>>& bounds) {
-    return summarise(ratios_in_turns(values, bounds));
+std::vector<double> best_in_turns(const std::vector<std::vector<double>>& settings) {
+    size_t turns = 0;
+    for (const auto& values : settings) turns = std::max(turns, values.size());
+    std::vector<double> best;
+    for (size_t turn = 0; turn < turns; ++turn) {
+        const std::vector<double>* chosen = nullptr;
+        double highest = 0;
+        for (const auto& values : settings) {
+            if (values.size() <= turn) continue;  // failed before this turn
+            std::vector<double> others = values;
+            if (turns > 1) others.erase(others.begin() + static_cast<long>(turn));
+            double median = summarise(std::move(others)).median;
+            if (chosen != nullptr && median <= highest) continue;
+            chosen = &values;
+            highest = median;
+        }
+        best.push_back((*chosen)[turn]);
+    }
+    return best;
 }
 
 Interval interval_of_median(const std::vector<double>& values) {

@@ -26,7 +26,11 @@ Summary summarise(std::vector<double> values);
 // not above zero, are left out.
 std::vector<double> ratios_in_turns(const std::vector<double>& values,
                                     const std::vector<std::vector<double>>& bounds);
-Summary ratio_in_turns(const std::vector<double>& values, const std::vector<std::vector<double>>& bounds);
+
+// The values of the best of several settings, turn by turn. Each turn uses the settings with the highest
+// median of the *other* turns. A choice by the reported values themselves would favour those that are high by
+// chance. A single turn has no others, so that its own values decide.
+std::vector<double> best_in_turns(const std::vector<std::vector<double>>& settings);
 
 // The 95 % confidence interval of the median by the percentile bootstrap (Efron 1979). Resampling uses a
 // fixed seed, so that equal values give an equal interval. The interval of a single value contains only this

@@ -25,9 +25,10 @@ constexpr int kUsage = 2;
 struct Settings {
     double seconds = 1;    // of one measurement
     double warm_up = 0.3;  // before it
-    uint32_t repeats = 3;  // in turns; the median is reported
-    bool quick = false;    // shorter measurements, once
-    bool pin = true;       // pin threads to processors, if there are two or more
+    // In turns; the median is reported. With fewer turns no ratio is conclusive (text.cc).
+    uint32_t repeats = 5;
+    bool quick = false;  // shorter measurements, once
+    bool pin = true;     // pin threads to processors, if there are two or more
     bool no_progress = false;
     std::string directory;  // for files; default: a temporary one under /var/tmp
     std::string address;    // rdma://ADDRESS of this machine, for --fabric rdma

@@ -127,16 +127,6 @@ double by_cpu(const Json& row) {
     return busier > 0 ? 1e6 / busier : 0;
 }
 
-// The best row with `labels`, by medians; null if there is none.
-Json best_by(Rate rate, const Json& rows, const Json& labels) {
-    Json found;
-    for (const Json& row : rows) {
-        bool fits = row.contains("rate") && has_labels(row, labels);
-        if (fits && (found.is_null() || rate(row) > rate(found))) found = row;
-    }
-    return found;
-}
-
 std::vector<double> in_turns(Rate rate, const Json& row) {
     std::vector<double> rates;
     for (size_t turn = 0; turn < row["turns"]["rate"].size(); ++turn) {
@@ -147,46 +137,62 @@ std::vector<double> in_turns(Rate rate, const Json& row) {
     return rates;
 }
 
-std::vector<double> ratios(Rate rate, const Json& remote, const Json& local, const Json& echo) {
-    return ratios_in_turns(in_turns(rate, remote), {in_turns(rate, local), in_turns(rate, echo)});
+// The best of the rows with some labels: the row by all turns, and the values by best_in_turns().
+struct Best {
+    Json row;  // null if there is none
+    std::vector<double> turns;
+    double median() const { return summarise(turns).median; }
+};
+
+Best best_by(Rate rate, const Json& rows, const Json& labels) {
+    Best best;
+    std::vector<std::vector<double>> settings;
+    for (const Json& row : rows) {
+        if (!row.contains("rate") || !has_labels(row, labels)) continue;
+        settings.push_back(in_turns(rate, row));
+        if (best.row.is_null() || rate(row) > rate(best.row)) best.row = row;
+    }
+    best.turns = best_in_turns(settings);
+    return best;
 }
 
-double ratio(Rate rate, const Json& remote, const Json& local, const Json& echo) {
-    return summarise(ratios(rate, remote, local, echo)).median;
+std::vector<double> ratios(const Best& remote, const Best& local, const Best& echo) {
+    return ratios_in_turns(remote.turns, {local.turns, echo.turns});
 }
 
-Json labels_of(const Json& group, const char* what) {
+Json labels_of(const Json& group, const char* what, const Json& method = nullptr) {
     Json all = group;
     all["what"] = what;
+    if (!method.is_null()) all["method"] = method;
     return all;
 }
 
 // The best result of each kind, the bound, and the ratio of remote I/O to it. Null if a kind is missing.
 Json bound_of(const Json& rows, const Json& group) {
     auto of = [&](Rate rate, const char* what) { return best_by(rate, rows, labels_of(group, what)); };
-    Json local = of(by_clock, "local"), echo = of(by_clock, "echo"), remote = of(by_clock, "remote");
-    if (local.is_null() || echo.is_null() || remote.is_null()) return nullptr;
+    Best local = of(by_clock, "local"), echo = of(by_clock, "echo"), remote = of(by_clock, "remote");
+    if (local.row.is_null() || echo.row.is_null() || remote.row.is_null()) return nullptr;
     Json row = group;
-    std::vector<double> of_turns = ratios(by_clock, remote, local, echo);
-    row.update({{"local", local["rate"]},
-                {"local_method", local["method"]},
-                {"echo", echo["rate"]},
-                {"remote", remote["rate"]},
-                {"remote_method", remote["method"]},
-                {"bound", std::min(by_clock(local), by_clock(echo))}});
+    std::vector<double> of_turns = ratios(remote, local, echo);
+    row.update({{"local", local.median()},
+                {"local_method", local.row["method"]},
+                {"echo", echo.median()},
+                {"remote", remote.median()},
+                {"remote_method", remote.row["method"]},
+                {"bound", std::min(local.median(), echo.median())}});
     row.update(ratio_columns(of_turns));
     row["ratio_spread_percent"] = summarise(of_turns).spread_percent;
     // On a busy machine several threads get more processor time than one reactor, so compare the same method
     // too.
-    Json alike = labels_of(group, "local");
-    alike["method"] = remote["method"];
-    Json same = best_by(by_clock, rows, alike);
-    if (!same.is_null()) row["ratio_same_method"] = ratio(by_clock, remote, same, echo);
+    const Json& method = remote.row["method"];
+    Best same = best_by(by_clock, rows, labels_of(group, "local", method));
+    Best as_remote = best_by(by_clock, rows, labels_of(group, "remote", method));
+    if (!same.row.is_null()) row["ratio_same_method"] = summarise(ratios(as_remote, same, echo)).median;
     local = of(by_cpu, "local"), echo = of(by_cpu, "echo"), remote = of(by_cpu, "remote");
-    row.update({{"local_by_cpu", by_cpu(local)},
-                {"echo_by_cpu", by_cpu(echo)},
-                {"remote_by_cpu", by_cpu(remote)},
-                {"ratio_by_cpu", ratio(by_cpu, remote, local, echo)}});
+    row.update({{"local_by_cpu", local.median()},
+                {"echo_by_cpu", echo.median()},
+                {"remote_by_cpu", remote.median()},
+                {"ratio_by_cpu", summarise(ratios(remote, local, echo)).median}});
     return row;
 }
 
@@ -213,8 +219,8 @@ void add_bounds(Json& figure) {
     if (!bounds.empty())
         figure["method"] = figure["method"].get<std::string>() +
                            "; a ratio is the median of the turns' ratios, each of remote to the smaller of "
-                           "local and echo in the same turn. Each uses the settings with the best median "
-                           "of these turns, which favours values that are high by chance";
+                           "local and echo in the same turn. Each uses, in each turn, the settings with the "
+                           "best median of the other turns";
     figure["bound_means"] = "the smaller of local I/O and echo";
     figure["bound_is_limit"] = true;
     figure["bounds"] = std::move(bounds);

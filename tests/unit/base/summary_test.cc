@@ -28,7 +28,7 @@ TEST(Summary, no_values_give_zero_and_equal_values_have_no_spread) {
 TEST(RatioInTurns, is_not_affected_by_the_speed_of_a_whole_turn) {
     const std::vector<double> first = {100, 50, 25, 20, 10}, second = {200, 100, 20, 40, 20};
     const std::vector<double> values = {90, 45, 18, 40, 9};
-    Summary ratio = ratio_in_turns(values, {first, second});
+    Summary ratio = summarise(ratios_in_turns(values, {first, second}));
     EXPECT_DOUBLE_EQ(ratio.median, 0.9);
     EXPECT_DOUBLE_EQ(ratio.max, 2);
     EXPECT_NEAR(ratio.spread_percent, 122.2, 0.1);
@@ -36,10 +36,25 @@ TEST(RatioInTurns, is_not_affected_by_the_speed_of_a_whole_turn) {
 }
 
 TEST(RatioInTurns, ignores_turns_in_which_one_side_has_no_value) {
-    EXPECT_DOUBLE_EQ(ratio_in_turns({1, 3, 5}, {{1, 1, 1}, {2, 2}}).median, 2);
-    EXPECT_DOUBLE_EQ(ratio_in_turns({1, 0, 5}, {{1, 1, 0}}).median, 1);
-    EXPECT_DOUBLE_EQ(ratio_in_turns({1}, {{}}).median, 0);
-    EXPECT_DOUBLE_EQ(ratio_in_turns({1}, {}).median, 0);
+    EXPECT_DOUBLE_EQ(summarise(ratios_in_turns({1, 3, 5}, {{1, 1, 1}, {2, 2}})).median, 2);
+    EXPECT_DOUBLE_EQ(summarise(ratios_in_turns({1, 0, 5}, {{1, 1, 0}})).median, 1);
+    EXPECT_DOUBLE_EQ(summarise(ratios_in_turns({1}, {{}})).median, 0);
+    EXPECT_DOUBLE_EQ(summarise(ratios_in_turns({1}, {})).median, 0);
+}
+
+TEST(BestInTurns, chooses_the_settings_of_a_turn_by_the_other_turns) {
+    EXPECT_EQ(best_in_turns({{10, 1, 1}, {2, 2, 2}}), (std::vector<double>{2, 1, 1}))
+        << "10 was high by chance, and must not choose itself";
+    EXPECT_EQ(best_in_turns({{5, 5, 5}, {2, 2, 2}}), (std::vector<double>{5, 5, 5}));
+}
+
+TEST(BestInTurns, uses_the_highest_value_if_there_is_a_single_turn) {
+    EXPECT_EQ(best_in_turns({{1}, {3}, {2}}), (std::vector<double>{3}));
+    EXPECT_TRUE(best_in_turns({}).empty());
+}
+
+TEST(BestInTurns, ignores_settings_that_failed_before_the_turn) {
+    EXPECT_EQ(best_in_turns({{9}, {2, 2}}), (std::vector<double>{2, 2}));
 }
 
 TEST(IntervalOfMedian, encloses_the_median_and_is_the_same_each_time) {

@@ -12,6 +12,7 @@ namespace {
 Context silent() {
     Context context;
     context.settings.no_progress = true;
+    context.settings.repeats = 3;
     return context;
 }
 
