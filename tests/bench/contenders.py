@@ -20,6 +20,7 @@ from tests.bench.workloads import Setup, fill
 
 ADDRESS = os.environ["LAB_ADDRESS"]
 NQN = "wss-peer"
+CONTROL = "/run/wss-bench.sock"  # of the target
 CONFIGFS = Path("/sys/kernel/config")
 
 
@@ -93,7 +94,7 @@ def wss(volumes: list[str], setup: Setup, options: argparse.Namespace) -> Iterat
     words = [word for number, volume in enumerate(volumes) for word in ("--volume", f"bench{number}={volume}")]
     target = subprocess.Popen(
         ["nice", "-n", str(options.target_nice), f"{options.build}/wss-target", "--listen", f"rdma://{ADDRESS}:5555", *words, "--reactors", "1",
-         "--control", "/run/wss-bench.sock", "--log-level", "warning"], stdout=subprocess.PIPE, text=True)  # fmt: skip
+         "--control", CONTROL, "--log-level", "warning"], stdout=subprocess.PIPE, text=True)  # fmt: skip
     # rxe processes queue pairs of user space in ksoftirqd, and those of the kernel in the calling context.
     sh(f"renice -n {options.target_nice} -p $(pgrep ksoftirqd) >/dev/null")
     try:

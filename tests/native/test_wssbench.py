@@ -51,6 +51,8 @@ def test_local_and_remote_io_work_with_each_method(method, tmp_path):
     assert min(rates(figure("local", "--threads", "1,5", "--operation", "read,write", *common))) > 0
     result = figure("remote", "--fabric", "shm", "--connections", "2", "--depth", "3", "--no-bounds", "--pattern", "random,sequential", *common)
     assert len(rates(result)) == 4
+    counted = {(row["pattern"], row["operation"]) for row in result["rows"] if "reached_percent" in row}
+    assert counted == (set() if method == "ram" else {("random", "read"), ("sequential", "read")}), "reads of storage must be proved by counters"
     assert list(tmp_path.iterdir()) == [], "a run must remove its files"
 
 

@@ -22,4 +22,6 @@ def test_wssbench_measures_the_driver(vm: Vm) -> None:
     assert {(row["where"], row["operation"]) for row in figures["block"]["rows"] if row["of_model"] > 0} == {
         (where, operation) for where in ("device", "file") for operation in ("write", "rewrite", "read")}
     assert {bound["operation"] for bound in figures["block"]["bounds"] if 0 < bound["ratio_to_net"] < bound["ratio"]} == {"read", "write"}
+    reads = [row for row in figures["block"]["rows"] if row["operation"] == "read"]
+    assert len(reads) == 2 and all(row["reached_percent"] >= 99 for row in reads), "reads must reach the target"
     assert {row["stage"] for row in figures["breakdown"]["rows"]} >= {"map", "post", "remote", "finish", "total"}

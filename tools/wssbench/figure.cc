@@ -137,6 +137,15 @@ Json run(Context& context, const Figure& figure) {
     return result;
 }
 
+Json labels_of(const Json& row) {
+    Json labels = Json::object();
+    for (const auto& [name, value] : row.items()) {
+        if (name == "rate") break;
+        labels[name] = value;
+    }
+    return labels;
+}
+
 bool has_labels(const Json& row, const Json& labels) {
     return std::ranges::all_of(labels.items(), [&](const auto& label) {
         return row.contains(label.key()) && row[label.key()] == label.value();

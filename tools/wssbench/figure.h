@@ -44,6 +44,8 @@ Json head_of(const Context& context, const Figure& figure);
 // settings).
 std::string method_of(const Settings& settings, const std::string& window = "");
 
+// The labels of a row: its columns before the measured ones.
+Json labels_of(const Json& row);
 // For Figure::add_ratio:
 bool has_labels(const Json& row, const Json& labels);
 // The first row with these labels that has a rate; nullptr if there is none. A new member of the figure that

@@ -59,16 +59,19 @@ void wait_for_one_more(const LoadThreads& threads, uint64_t before) {
 }
 
 struct Moment {
-    double time, own_cpu, server_cpu;
+    double time, own_cpu, server_cpu, storage_bytes;
     uint64_t operations;
 };
 
 using Servers = std::vector<const Program*>;
 
 Moment moment(const LoadThreads& threads, const Servers& servers) {
-    double server_cpu = 0;
-    for (const Program* server : servers) server_cpu += server->cpu_seconds();
-    return {seconds_now(), own_cpu_seconds(), server_cpu, sum_of(threads)};
+    double server_cpu = 0, storage_bytes = servers.empty() ? storage_bytes_of("self") : 0;
+    for (const Program* server : servers) {
+        server_cpu += server->cpu_seconds();
+        storage_bytes += server->storage_bytes();
+    }
+    return {seconds_now(), own_cpu_seconds(), server_cpu, storage_bytes, sum_of(threads)};
 }
 
 // Time from the first operation of any thread to the end of the last one, without connecting and logging out.
@@ -95,6 +98,7 @@ Result<Sample> sample_of(const LoadThreads& threads, const Moment& from, const M
     }
     sample.client_cpu_us = (to.own_cpu - from.own_cpu) * 1e6 / operations;
     if (server) sample.server_cpu_us = (to.server_cpu - from.server_cpu) * 1e6 / operations;
+    if (from.storage_bytes >= 0) sample.storage_bytes = (to.storage_bytes - from.storage_bytes) / operations;
     return sample;
 }
 

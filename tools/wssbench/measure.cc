@@ -138,6 +138,11 @@ double own_cpu_seconds() {
     return clock_seconds(CLOCK_PROCESS_CPUTIME_ID);
 }
 
+double storage_bytes_of(const std::string& process) {
+    std::string bytes = first_match(fmt::format("/proc/{}/io", process).c_str(), "read_bytes");
+    return bytes.empty() ? -1 : std::strtod(bytes.c_str(), nullptr);
+}
+
 std::vector<int> processors() {
     // Read once, before any thread is pinned.
     static const std::vector<int> all = [] {

@@ -21,6 +21,7 @@ struct Sample {
     double rate = 0;  // operations a second
     double latency_us = -1, p99_us = -1;
     double client_cpu_us = -1, server_cpu_us = -1;  // processor time per operation
+    double storage_bytes = -1;  // per operation, that the serving process read from storage; not a column
     Json more;  // further columns: the median of numbers is reported, the last one of other values
 };
 
@@ -40,6 +41,9 @@ bool sleep_for(double seconds);
 
 double seconds_now();
 double own_cpu_seconds();
+// Bytes that a process ("self" or its id) has read from storage so far, without those of the page cache, by
+// the kernel's accounting; negative if unknown.
+double storage_bytes_of(const std::string& process);
 // The processors that this process may use, in order.
 std::vector<int> processors();
 // Clients run on the first half of the processors, servers on the second. If there is only one, both use it.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lib/base/status.h"
+#include "tools/wssbench/measure.h"
 
 namespace wss::wssbench {
 
@@ -72,6 +73,7 @@ class Program {
     const std::string& address() const { return address_; }
     // Processor time of all its threads so far.
     double cpu_seconds() const;
+    double storage_bytes() const { return storage_bytes_of(std::to_string(child_->pid())); }
     // Pins all its present threads.
     void pin(const std::vector<int>& processors) const;
     // Resident memory in MiB.

@@ -160,7 +160,7 @@ std::vector<double> ratios(const Best& remote, const Best& local, const Best& ec
     return ratios_in_turns(remote.turns, {local.turns, echo.turns});
 }
 
-Json labels_of(const Json& group, const char* what, const Json& method = nullptr) {
+Json labels_for(const Json& group, const char* what, const Json& method = nullptr) {
     Json all = group;
     all["what"] = what;
     if (!method.is_null()) all["method"] = method;
@@ -169,7 +169,7 @@ Json labels_of(const Json& group, const char* what, const Json& method = nullptr
 
 // The best result of each kind, the bound, and the ratio of remote I/O to it. Null if a kind is missing.
 Json bound_of(const Json& rows, const Json& group) {
-    auto of = [&](Rate rate, const char* what) { return best_by(rate, rows, labels_of(group, what)); };
+    auto of = [&](Rate rate, const char* what) { return best_by(rate, rows, labels_for(group, what)); };
     Best local = of(by_clock, "local"), echo = of(by_clock, "echo"), remote = of(by_clock, "remote");
     if (local.row.is_null() || echo.row.is_null() || remote.row.is_null()) return nullptr;
     Json row = group;
@@ -185,8 +185,8 @@ Json bound_of(const Json& rows, const Json& group) {
     // On a busy machine several threads get more processor time than one reactor, so compare the same method
     // too.
     const Json& method = remote.row["method"];
-    Best same = best_by(by_clock, rows, labels_of(group, "local", method));
-    Best as_remote = best_by(by_clock, rows, labels_of(group, "remote", method));
+    Best same = best_by(by_clock, rows, labels_for(group, "local", method));
+    Best as_remote = best_by(by_clock, rows, labels_for(group, "remote", method));
     if (!same.row.is_null()) row["ratio_same_method"] = summarise(ratios(as_remote, same, echo)).median;
     local = of(by_cpu, "local"), echo = of(by_cpu, "echo"), remote = of(by_cpu, "remote");
     row.update({{"local_by_cpu", local.median()},

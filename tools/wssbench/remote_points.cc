@@ -94,6 +94,26 @@ class OnServerProcessors {
     const bool pin_;
 };
 
+// Bytes of a read; 0 if not all operations read storage.
+double read_bytes_of(const IoPoint& point) {
+    if (point.method == "ram" || (!point.trace && point.pattern.write)) return 0;
+    if (!point.trace) return point.pattern.bytes;
+    double sum = 0;
+    for (const Access& access : point.trace->accesses) {
+        if (access.write) return 0;
+        sum += access.length;
+    }
+    return sum / static_cast<double>(point.trace->accesses.size());
+}
+
+// Adds the percentage of the read bytes that came from storage. A cache of the kernel or of the filesystem
+// would make storage look faster than it is.
+void add_reached(const IoPoint& point, Sample& sample) {
+    double bytes = read_bytes_of(point);
+    if (bytes > 0 && sample.storage_bytes >= 0)
+        sample.more["reached_percent"] = 100 * sample.storage_bytes / bytes;
+}
+
 }  // namespace
 
 Result<std::shared_ptr<Storage>> Storage::create(const Settings& settings, const std::string& path,
@@ -149,7 +169,9 @@ Result<Sample> measure_local(const IoPoint& point, const Settings& settings, Sto
         if (!thread) return thread.status();
         threads.push_back(std::move(*thread));
     }
-    return measure_threads(threads, window, settings);
+    auto sample = measure_threads(threads, window, settings);
+    if (sample) add_reached(point, *sample);
+    return sample;
 }
 
 Result<Sample> measure_remote(const RemotePoint& point, const Settings& settings, Storage& storage,
@@ -182,7 +204,10 @@ Result<Sample> measure_remote(const RemotePoint& point, const Settings& settings
     std::vector<const Program*> servers = point.servers;
     if (target) servers.push_back(target.get());
     auto sample = measure_threads(threads, window, settings, servers);
-    if (sample && target) sample->more = {{"server_mib", target->resident_mib()}};
+    if (sample && target) {
+        sample->more = {{"server_mib", target->resident_mib()}};
+        add_reached(point.io, *sample);
+    }
     return sample;
 }
 

@@ -36,7 +36,7 @@ Result<Sample> replay_once(RemotePoint point, bool local, const IoTrace& trace, 
     Window whole{.warm_up = 0, .seconds = 0};
     auto sample = local ? measure_local(point.io, settings, storage, whole)
                         : measure_remote(point, settings, storage, whole);
-    if (sample) sample->more = {{"run_seconds", static_cast<double>(trace.accesses.size()) / sample->rate}};
+    if (sample) sample->more["run_seconds"] = static_cast<double>(trace.accesses.size()) / sample->rate;
     return sample;
 }
 

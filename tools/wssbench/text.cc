@@ -7,6 +7,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "tools/wssbench/figure.h"
+
 namespace wss::wssbench {
 
 namespace {
@@ -14,6 +16,7 @@ namespace {
 constexpr double kConclusive = 1.25;  // a wider interval shows only an order of magnitude
 constexpr uint32_t kTurnsMin = 5;     // with fewer values the interval is their range
 constexpr double kLimitMargin = 1.02;
+constexpr double kReachedMin = 95;  // percent; what is in flight at both ends of a window varies by less
 
 // The labels of a row of bounds, or the name of the figure.
 std::string subject_of(const Json& row, const Json& figure) {
@@ -31,6 +34,19 @@ bool has_few_turns(const Json& figure) {
     if (!figure.contains("rows") || figure["rows"].empty()) return false;
     return std::ranges::all_of(figure["rows"],
                                [](const Json& row) { return row.value("repeats", 0u) < kTurnsMin; });
+}
+
+// The row with the smallest share of reads that reached storage or the target, if that share is too small.
+void add_doubt_of_reads(const Json& rows, std::vector<std::string>& found) {
+    const Json* worst = nullptr;
+    for (const Json& row : rows) {
+        double reached = row.value("reached_percent", 100.0);
+        if (reached < (worst == nullptr ? kReachedMin : worst->value("reached_percent", 100.0))) worst = &row;
+    }
+    if (worst != nullptr)
+        found.push_back(
+            fmt::format("{}: counters show only {} % of the bytes read: a cache served the others",
+                        labels_of(*worst).dump(), cell((*worst)["reached_percent"])));
 }
 
 void add_doubts(const Json& row, const Json& figure, std::vector<std::string>& found) {
@@ -113,6 +129,7 @@ std::vector<std::string> doubts(const Json& figure) {
         for (const Json& row : figure["bounds"]) add_doubts(row, figure, found);
     else
         add_doubts(figure, figure, found);
+    if (figure.contains("rows")) add_doubt_of_reads(figure["rows"], found);
     return found;
 }
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Iterator
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
-from tests.bench.contenders import nvme_over_rdma, ramdisks, sh, wss  # noqa: E402
+from tests.bench.contenders import CONTROL, nvme_over_rdma, ramdisks, sh, wss  # noqa: E402
 from tests.bench.workloads import Setup, fill  # noqa: E402
 
 SPAN_MIB = 32  # size of the area that a job through the page cache uses
@@ -34,7 +34,7 @@ def volume(options: argparse.Namespace, map_options: str = "") -> Iterator[str]:
 def warm_up(build: str) -> None:
     """Reads the programs once. They are loaded over 9p, and while a machine that counts instructions waits for that, its time
     jumps forward, which would exceed time limits."""
-    for name in ("wssbench", "wss-target"):
+    for name in ("wssbench", "wss-target", "wssctl"):
         Path(build, name).read_bytes()
         subprocess.run([f"{build}/{name}", "--help"], check=True, capture_output=True)
     subprocess.run(["fio", "--version"], check=True, capture_output=True)
@@ -75,11 +75,25 @@ def fio(device: str, pattern: str, size: int, depth: int, seconds: float) -> dic
     return row_of(job, pattern, job["write" if "write" in pattern else "read"]["iops"], size)
 
 
+def target_read_bytes(build: str) -> int:
+    """Returns the bytes of the volume that the target has read so far."""
+    shown = subprocess.run([f"{build}/wssctl", "--control", CONTROL, "stats", "--json"], check=True, capture_output=True, text=True)
+    return sum(volume["read_bytes"] for volume in json.loads(shown.stdout)["target"]["volumes"].values())
+
+
 def buffered_fio(path: str, pattern: str, size: int, cached: bool) -> dict:
     """Runs one pass through the page cache; writes are flushed to the device. With `cached` the pages exist already."""
     job = fio_job(path, pattern, size, "--ioengine=psync", f"--size={SPAN_MIB}M", "--end_fsync=1", "--fallocate=none", f"--invalidate={int(not cached)}")
     side = job["write" if "write" in pattern else "read"]
     return row_of(job, pattern, side["total_ios"] / (job["job_runtime"] / 1000), size)
+
+
+def counted_read(path: str, size: int, build: str) -> dict:
+    """Reads once through the page cache, and adds the percentage of the bytes that the target has read meanwhile, as the paper did
+    (99.0 %). Pages that were cached before would not reach it."""
+    before = target_read_bytes(build)
+    row = buffered_fio(path, "read", size, False)
+    return {**row, "reached_percent": round(100 * (target_read_bytes(build) - before) / (SPAN_MIB << 20), 1)}
 
 
 # ---- The model: network and one copy, one after the other
@@ -145,11 +159,12 @@ def raw(device: str, options: argparse.Namespace) -> dict:
     return against("net", rows, options.build)
 
 
-def block_rows(system: str, where: str, path: str, sizes: list[int]) -> list[dict]:
+def block_rows(system: str, where: str, path: str, sizes: list[int], build: str) -> list[dict]:
     """Writes, overwrites cached data, and reads uncached data."""
-    jobs = (("write", "write", False), ("rewrite", "write", True), ("read", "read", False))
-    return [{"system": system, "where": where, "operation": name, "bytes": size, **buffered_fio(path, pattern, size, cached)}
-            for size in sizes for name, pattern, cached in jobs]  # fmt: skip
+    jobs = (("write", lambda size: buffered_fio(path, "write", size, False)),
+            ("rewrite", lambda size: buffered_fio(path, "write", size, True)),
+            ("read", lambda size: counted_read(path, size, build) if system == "wss" else buffered_fio(path, "read", size, False)))
+    return [{"system": system, "where": where, "operation": name, "bytes": size, **job(size)} for size in sizes for name, job in jobs]
 
 
 @contextmanager
@@ -164,21 +179,21 @@ def file_on(device: str) -> Iterator[str]:
         sh(f"umount {where} && rmdir {where}")
 
 
-def block_of(system: str, device: str, sizes: list[int]) -> list[dict]:
+def block_of(system: str, device: str, sizes: list[int], build: str) -> list[dict]:
     with open(device, "rb"):  # keeps the pages of the device, which its last close would drop
-        rows = block_rows(system, "device", device, sizes)
+        rows = block_rows(system, "device", device, sizes, build)
     with file_on(device) as path:
-        return rows + block_rows(system, "file", path, sizes)
+        return rows + block_rows(system, "file", path, sizes, build)
 
 
 def block(device: str, options: argparse.Namespace) -> dict:
     sizes = [65536] if options.quick else [4096, 16384, 65536, 262144, 1048576]
-    rows = block_of("wss", device, sizes)
+    rows = block_of("wss", device, sizes, options.build)
     if options.peers:  # the same page cache over a kernel driver and over memory
         with ramdisks(options.mib, 1) as backings:
-            rows += block_of("memory", backings[0], sizes)
+            rows += block_of("memory", backings[0], sizes, options.build)
             with nvme_over_rdma(backings, Setup()) as (peer,):
-                rows += block_of("nvme-rdma", peer, sizes)
+                rows += block_of("nvme-rdma", peer, sizes, options.build)
     return against("model", rows, options.build)
 
 
@@ -195,7 +210,7 @@ WAYS = {"one region": "queue_depth=32", "one region a segment": "queue_depth=32 
 def rows_of_mlockv(registered: str, options: argparse.Namespace) -> list[dict]:
     sizes, depths = ([131072], [8]) if options.quick else ([8192, 32768, 131072], [1, 8])
     with volume(options, WAYS[registered]) as device:
-        rows = [{"registered": registered, "operation": operation, "piece": 4096, "depth": depth, "bytes": size,
+        rows = [{"registered": registered, "operation": operation, "piece": 4096, "pieces": size // 4096, "depth": depth, "bytes": size,
                  **counted_fio(device, operation, size, depth, options.seconds)}
                 for operation in ("read", "write") for depth in depths for size in sizes]  # fmt: skip
     regions = rows[-1]["regions_per_request"]

@@ -108,6 +108,17 @@ TEST(Doubts, report_a_ratio_above_a_bound_only_if_nothing_can_exceed_it) {
     EXPECT_NE(found[0].find("exceeds its bound"), std::string::npos);
 }
 
+TEST(Doubts, name_the_row_whose_reads_did_not_reach_storage) {
+    Json rows = Json::array();
+    for (double reached : {100.2, 99.1, 40.0, 60.0})
+        rows.push_back({{"threads", reached}, {"rate", 1}, {"reached_percent", reached}});
+    auto found = doubts({{"figure", "f"}, {"rows", rows}});
+    ASSERT_EQ(found.size(), 1u);
+    EXPECT_TRUE(found[0].starts_with(R"({"threads":40.0}: counters show only 40.0 %)")) << found[0];
+    rows.erase(rows.begin() + 2, rows.end());
+    EXPECT_TRUE(doubts({{"figure", "f"}, {"rows", rows}}).empty());
+}
+
 TEST(Doubts, name_a_label_once) {
     Json figure = {{"figure", "f"}, {"series", {"system"}}, {"rows", Json::array({{{"repeats", 1}}})}};
     figure["bounds"] = Json::array({{{"system", "ours"}, {"ratio", 1}, {"ratio_low", 1}, {"ratio_high", 1}}});
