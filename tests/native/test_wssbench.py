@@ -110,7 +110,8 @@ def test_fabric_figures_have_every_point(command):
     result = figure(command, "--size", "4K", "--fabric", "shm,tcp")
     assert min(rates(result)) > 0
     assert {row["fabric"] for row in result["rows"]} == {"shm", "tcp"}
-    assert result["paper_values"], "the result must include the paper's values"
+    assert result["cards"] and all(card["quoted"] for card in result["cards"]), "the result must include the paper's values"
+    assert {row["badge"] for row in result["rows"]} == {"memory copy"}
 
 
 def test_net_can_measure_a_single_operation():
@@ -167,12 +168,28 @@ def test_ramp_shows_throughput_and_server_cpu_time_and_fallbacks():
 def test_report_is_a_single_self_contained_file(tmp_path):
     out = tmp_path / "report"
     done = run(WSSBENCH, "all", "--out", out, "--only", "net", "mr", "--quick", "--no-progress", timeout=240)
-    results = json.loads((out / "results.json").read_text())
+    results = json.loads((out / "figures.json").read_text())
     assert [figure["figure"] for figure in results] == ["net", "mr"] and "2 of 2" in done.stdout
     assert all({"figure", "rows", "bound", "ratio", "method"} <= figure.keys() for figure in results)
+    cards = {card["paper_figure"]: card for card in json.loads((out / "results.json").read_text())}
+    assert len(cards) == 34 and [name for name, card in cards.items() if "measured" in card] == ["D8", "D9", "D10"]
+    assert all(card["not_measured"] and card["verdict"].startswith("not measured: ") for card in cards.values() if "measured" not in card)
+    points = [point for line in cards["D9"]["measured"] for point in line["points"]]
+    assert points and all(point["badge"] == "memory copy" and point["y"] > 0 and len(point["turns"]) == 1 for point in points)
+    assert "fewer than 5 turns" in cards["D9"]["verdict"] and cards["D9"]["y"] == "µs"
     page = (out / "report.html").read_text()
-    assert page.count("<svg") >= 2 and "paper" in page and "not finished" not in page
+    assert page.count("<svg") == 3 and 'id="D-table-4"' in page and "not finished" not in page
     assert not re.search(r'(src|href)="?(http|/|\./)', page), "the page must load nothing"
+
+
+def test_resumed_run_keeps_finished_figures_and_measures_the_others(tmp_path):
+    run(WSSBENCH, "all", "--out", tmp_path, "--only", "mr", "--quick", "--no-progress")
+    first = json.loads((tmp_path / "figures.json").read_text())
+    run(WSSBENCH, "all", "--out", tmp_path, "--only", "mr", "net", "--quick", "--no-progress", "--resume", timeout=240)
+    both = {figure["figure"]: figure for figure in json.loads((tmp_path / "figures.json").read_text())}
+    assert both.keys() == {"mr", "net"} and [both["mr"]] == first
+    run(WSSBENCH, "all", "--out", tmp_path, "--only", "mr", "--quick", "--no-progress")
+    assert json.loads((tmp_path / "figures.json").read_text()) != first, "without --resume everything is measured again"
 
 
 def test_every_number_of_a_row_is_a_median(tmp_path):
@@ -210,7 +227,7 @@ def elsewhere(tmp_path) -> dict:
 
 def test_installed_wssbench_runs_figures_of_other_programs(installed, elsewhere, tmp_path):
     done = run(installed / "wssbench", "all", "--out", "report", "--only", "mr", "ramp-transports", *SHORT, "--quick", timeout=240, **elsewhere)
-    results = {result["figure"]: result for result in json.loads((tmp_path / "report/results.json").read_text())}
+    results = {result["figure"]: result for result in json.loads((tmp_path / "report/figures.json").read_text())}
     assert results.keys() == {"mr", "ramp-transports"} and "2 of 2" in done.stdout
     assert all(rates(result) for result in results.values())
     assert results["ramp-transports"]["command"].startswith("wssbench ramp transports --quick")
@@ -223,7 +240,7 @@ def test_installed_wssbench_all_omits_figures_that_need_the_source_tree(installe
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=60)
     assert remark.startswith("wssbench: all: left out: mlockv, raw, block, breakdown: ") and "WSS_SOURCE" in remark
-    assert "local, 1 of 13" in progress and "of 13 figures" in output
+    assert "local, 1 of 14" in progress and "of 14 figures" in output
     assert "left out: mlockv" in (tmp_path / "report/report.html").read_text()
     assert process.returncode == 1
 
@@ -261,7 +278,7 @@ def test_driver_figures_share_one_boot_and_the_finished_ones_survive_its_failure
         sys.exit(1)
     """)  # fmt: skip
     done = run(WSSBENCH, "all", "--out", tmp_path / "out", "--only", "mlockv", "raw", "block", "--quick", "--no-progress", check=False, **inside)
-    results = {result["figure"]: result for result in json.loads((tmp_path / "out/results.json").read_text())}
+    results = {result["figure"]: result for result in json.loads((tmp_path / "out/figures.json").read_text())}
     [boot] = (tmp_path / "tree/boots").read_text().splitlines()
     assert "'--figures', 'mlockv', 'raw', 'block'" in boot and "'--quick'" in boot
     assert done.returncode == 1 and "block: the machine died" in done.stderr
@@ -282,7 +299,7 @@ def test_interrupted_wssbench_all_keeps_the_figures_that_the_machine_has_measure
     assert process.stderr.readline() == "measured\n"
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=60)
-    [result] = json.loads((tmp_path / "out/results.json").read_text())
+    [result] = json.loads((tmp_path / "out/figures.json").read_text())
     assert process.returncode == 1 and result["figure"] == "raw" and rates(result) == [2]
     assert "1 of 2 figures" in output and "not finished" in (tmp_path / "out/report.html").read_text()
 

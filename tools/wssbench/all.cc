@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// wssbench all: every figure of the papers and the scaling table, one after the other, into DIR/results.json
-// and DIR/report.html. Both files are written again after each figure, so that an interruption keeps the
-// finished ones. A figure is the output of its own command; those of the driver share one boot of each
-// kernel.
+// wssbench all: every figure of the papers and the scaling table, one after the other, into a directory.
+// results.json has a card for each figure of the papers (card.h). figures.json has what each command printed,
+// with every turn. report.html has both. The files are written again after each figure, so that an
+// interruption keeps the finished ones, and --resume continues. A figure is the output of its own command;
+// those of the driver share one boot of each kernel.
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 
+#include "tools/wssbench/card.h"
 #include "tools/wssbench/lab.h"
 #include "tools/wssbench/measure.h"
 #include "tools/wssbench/report.h"
@@ -47,6 +49,13 @@ const std::vector<Entry>& commands() {
          {"--connections", "1,8", "--method", "static,dynamic,aio", "--fabric", "shm", "--file-size", "64M"},
          1792,
          24},
+        {"remote-threads",
+         {"remote", "--no-bounds", "--method", "static", "--fabric", "shm", "--operation", "read", "--size",
+          "512"},
+         {"--connections", "8", "--threads", "1,2,4,8,16,32,64,128"},
+         {"--connections", "4", "--threads", "4,16,64", "--file-size", "64M"},
+         72,
+         3},
         {"replay",
          {"replay"},
          {"--method", "static,aio"},
@@ -77,7 +86,7 @@ bool is_of_driver(const std::string& name) {
 struct Arguments {
     std::string out;
     std::vector<std::string> only;
-    bool no_lab = false;
+    bool no_lab = false, resume = false;
     LabOptions lab;
 };
 
@@ -89,18 +98,19 @@ class Run {
     void all() {
         if (Status status = choose(); !status) return context_.fail(status.within("all"));
         if (!prepare()) return;
+        if (arguments_.resume) read_finished();
         for (size_t i = 0; i < chosen_.size() && !interrupted(); ++i) {
             progress(fmt::format("{}, {} of {}, about {:.1f} min left", chosen_[i]->name, i + 1,
                                  chosen_.size(), minutes_left(i)));
             measure(*chosen_[i]);
-            if (interrupted()) add_rest_of_driver();
+            if (interrupted()) add_rest();
             save(i + 1 < chosen_.size() || interrupted());
         }
         if (interrupted()) {
             context_.exit = kFailed;
             progress("interrupted; finished figures are kept");
         }
-        std::printf("%s/report.html and results.json: %zu of %zu figures in %.1f min\n",
+        std::printf("%s/report.html, results.json and figures.json: %zu of %zu figures in %.1f min\n",
                     arguments_.out.c_str(), results_.size(), chosen_.size(), (seconds_now() - begun_) / 60);
     }
 
@@ -136,7 +146,30 @@ class Run {
         return !error;
     }
 
+    // Reads the complete figures of an earlier run of the same sources on the same machine.
+    void read_finished() {
+        std::ifstream file(arguments_.out + "/figures.json");
+        Json earlier = Json::parse(file, nullptr, false), here = machine();
+        if (!earlier.is_array()) return;
+        for (Json& figure : earlier) {
+            bool complete = !figure.contains("error") && !figure.contains("interrupted");
+            bool same = figure.value("source", "") == source_;
+            for (const char* key : {"processors", "model", "kernel"})
+                same =
+                    same && figure.contains("machine") && figure["machine"].value(key, Json()) == here[key];
+            if (complete && same) finished_.push_back(std::move(figure));
+        }
+    }
+
+    const Json* finished(const Entry& entry) const {
+        std::string command = text_of(entry);
+        auto found = std::ranges::find_if(
+            finished_, [&](const Json& figure) { return figure.value("command", "") == command; });
+        return found == finished_.end() ? nullptr : &*found;
+    }
+
     void measure(const Entry& entry) {
+        if (const Json* earlier = finished(entry)) return results_.push_back(*earlier);
         auto figure = is_of_driver(entry.name) ? of_driver(entry) : of_command(entry);
         if (figure) return results_.push_back(std::move(*figure));
         if (interrupted()) return;
@@ -168,8 +201,12 @@ class Run {
         Json figure = Json::parse(printed, nullptr, false);
         if (!figure.is_object())
             return ended ? Status(Code::kInternal, "the command printed no figure") : ended;
-        figure["command"] = fmt::format("{}", fmt::join(words, " "));
-        return figure;
+        figure["command"] = text_of(entry);
+        return completed(std::move(figure));
+    }
+
+    std::string text_of(const Entry& entry) const {
+        return fmt::format("{}", fmt::join(command_of(entry), " "));
     }
 
     Words command_of(const Entry& entry) const {
@@ -195,24 +232,37 @@ class Run {
         if (!driver_measured_) {
             Words names;
             for (const Entry* one : chosen_)
-                if (is_of_driver(one->name)) names.push_back(one->name);
+                if (is_of_driver(one->name) && finished(*one) == nullptr) names.push_back(one->name);
             driver_measured_ = true;
             driver_.measure(names, context_);
             if (!driver_.failure_of_it()) context_.fail(driver_.failure_of_it().within("all: lab"));
         }
         auto figure = driver_.figure(entry.name, context_);
-        if (figure) (*figure)["command"] = fmt::format("{}", fmt::join(command_of(entry), " "));
-        return figure;
+        if (!figure) return figure;
+        (*figure)["command"] = text_of(entry);
+        return completed(std::move(*figure));
     }
 
-    // After an interruption: adds the figures that the machine had measured and that the report lacks.
-    void add_rest_of_driver() {
+    // After an interruption: adds the figures that an earlier run or the machine had measured and that the
+    // report lacks.
+    void add_rest() {
         for (const Entry* entry : chosen_) {
-            auto is_this = [&](const Json& figure) { return figure["figure"] == entry->name; };
-            if (!driver_measured_ || !is_of_driver(entry->name) || std::ranges::any_of(results_, is_this))
-                continue;
-            if (auto figure = of_driver(*entry)) results_.push_back(std::move(*figure));
+            std::string command = text_of(*entry);
+            auto is_this = [&](const Json& figure) { return figure.value("command", "") == command; };
+            if (std::ranges::any_of(results_, is_this)) continue;
+            if (const Json* earlier = finished(*entry)) {
+                results_.push_back(*earlier);
+            } else if (driver_measured_ && is_of_driver(entry->name)) {
+                if (auto figure = of_driver(*entry)) results_.push_back(std::move(*figure));
+            }
         }
+    }
+
+    // all_cards() computes the cards again, for all figures.
+    Json completed(Json figure) const {
+        figure.erase("cards");
+        figure["source"] = source_;
+        return figure;
     }
 
     // Estimates from the entries' seconds, corrected by this machine's speed so far.
@@ -220,6 +270,7 @@ class Run {
         double before = 0, after = 0;
         for (size_t i = 0; i < chosen_.size(); ++i) {
             const Entry& entry = *chosen_[i];
+            if (finished(entry) != nullptr) continue;
             double seconds = context_.settings.quick ? entry.quick_seconds : entry.full_seconds;
             if (is_of_driver(entry.name)) seconds *= static_cast<double>(arguments_.lab.parts());
             (i < done ? before : after) += seconds;
@@ -231,24 +282,30 @@ class Run {
     void save(bool unfinished) {
         std::vector<std::string> remarks = remarks_;
         if (unfinished) remarks.emplace_back("This run was not finished.");
-        std::string results = arguments_.out + "/results.json";
-        std::ofstream(results + ".new")
-            << Json(results_).dump(1, ' ', false, Json::error_handler_t::replace) << "\n";
-        std::error_code error;
-        fs::rename(results + ".new", results, error);
         std::ofstream report(arguments_.out + "/report.html");
         report << page(results_, remarks);
-        if (error || !report.flush())
+        bool written = write("figures.json", results_) && write("results.json", all_cards(results_));
+        if (!written || !report.flush())
             context_.fail(failure(Code::kIo, "{}: the results cannot be written", arguments_.out));
+    }
+
+    bool write(const std::string& name, const Json& content) const {
+        std::string path = arguments_.out + "/" + name;
+        std::ofstream file(path + ".new");
+        file << content.dump(1, ' ', false, Json::error_handler_t::replace) << "\n";
+        std::error_code error;
+        if (file.flush()) fs::rename(path + ".new", path, error);
+        return file && !error;
     }
 
     Context& context_;
     const Arguments& arguments_;
     std::vector<const Entry*> chosen_;
-    std::vector<Json> results_;
+    std::vector<Json> results_, finished_;
     std::vector<std::string> remarks_;
     DriverFigures driver_;
     bool driver_measured_ = false;
+    const std::string source_ = source_version();
     const double begun_ = seconds_now();
 };
 
@@ -259,7 +316,7 @@ void add_all(CLI::App& app, Context& context) {
     Words names;
     for (const Entry& entry : commands()) names.push_back(entry.name);
     CLI::App* command = app.add_subcommand("all", "Measure everything, into an HTML report and results.json");
-    command->add_option("--out", arguments.out, "Directory for report.html and results.json")
+    command->add_option("--out", arguments.out, "Directory for report.html, results.json and figures.json")
         ->required()
         ->type_name("DIR");
     command
@@ -268,6 +325,9 @@ void add_all(CLI::App& app, Context& context) {
         ->check(CLI::IsMember(names))
         ->type_name("FIGURE");
     command->add_flag("--no-lab", arguments.no_lab, "Skip the figures that need the lab and the source tree");
+    command->add_flag(
+        "--resume", arguments.resume,
+        "Keep the figures that an earlier run into DIR finished, of the same sources and machine");
     add_lab_options(*command, arguments.lab);
     command->callback([&context] { Run(context, arguments).all(); });
 }

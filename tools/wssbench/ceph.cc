@@ -73,7 +73,8 @@ void ceph(Context& context) {
                   .add_ratio = add_ceph_ratios,
                   .method =
                       "fio with librbd; wssbench remote through a target over shared memory; OSDs in memory "
-                      "on the same processors"};
+                      "on the same processors",
+                  .fabric = "shm"};
     add_points(figure, context.settings.quick, std::move(*measurer));
     context.deliver(run(context, figure));
 }

@@ -25,7 +25,8 @@ void echo(Context& context, const Arguments& arguments) {
                   .paper = "B figs 6, 7",
                   .title = "RDMA echo: the other side answers from memory",
                   .x = "connections",
-                  .series = {"fabric", "operation", "bytes", "pinned"}};
+                  .series = {"fabric", "operation", "bytes", "pinned"},
+                  .elsewhere = !arguments.target.empty()};
     for (const std::string& fabric : arguments.fabrics)
         for (const std::string& operation : arguments.operations)
             for (uint32_t size : *sizes)

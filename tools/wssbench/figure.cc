@@ -8,7 +8,7 @@
 #include <cstdio>
 
 #include "lib/base/summary.h"
-#include "tools/wssbench/paper.h"
+#include "tools/wssbench/card.h"
 
 namespace wss::wssbench {
 
@@ -81,12 +81,19 @@ std::vector<Taken> measure_in_turns(const Context& context, const Figure& figure
     return taken;
 }
 
+std::string fabric_of(const Json& row, const Figure& figure) {
+    if (!figure.fabric.empty()) return figure.fabric;
+    if (row.value("what", "") == "local") return "local";
+    return row.value("fabric", row.value("where", "local"));
+}
+
 Json rows_of(Context& context, const Figure& figure, const std::vector<Taken>& taken) {
     Json rows = Json::array();
     for (size_t i = 0; i < taken.size(); ++i) {
         if (taken[i].samples.empty() && taken[i].failure) continue;  // interrupted before its turn
         Json row = figure.points[i].labels;
         if (!taken[i].samples.empty()) row.update(summary(taken[i].samples));
+        if (row.contains("rate")) row["badge"] = badge_of(fabric_of(row, figure), figure.elsewhere, false);
         if (row.contains("bytes") && row.contains("rate"))
             row["mb_per_s"] = std::round(row["rate"].get<double>() * row["bytes"].get<double>() / 1e4) / 100;
         if (!taken[i].failure) {
@@ -131,7 +138,7 @@ Json run(Context& context, const Figure& figure) {
     result["bound"] = nullptr;
     result["ratio"] = nullptr;
     if (figure.add_ratio && !result["rows"].empty()) figure.add_ratio(result);
-    result["paper_values"] = paper_values(figure.name);
+    result["cards"] = cards_of(result);
     result["seconds_taken"] = rounded(seconds_now() - begun);
     if (interrupted()) result["interrupted"] = true;
     return result;

@@ -29,6 +29,8 @@ struct Figure {
     std::function<void(Json& figure)> add_ratio;
     std::string method;                // empty: described by the settings
     std::string measured = "seconds";  // or "counted instructions"
+    std::string fabric;                // of all rows; empty: each row has a "fabric" or "where", or none
+    bool elsewhere = false;            // the other side is given by its address, and may be another machine
 };
 
 // Measures every point `repeats` times in turns, with progress on standard error. After an interruption the

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "tools/wssbench/paper.h"
+#include "tools/wssbench/card.h"
 #include "tools/wssbench/source_tree.h"
 
 namespace wss::wssbench {
@@ -192,7 +192,9 @@ Result<Json> DriverFigures::figure(const std::string& name, const Context& conte
                                     .measured = on_host() ? "seconds" : "counted instructions"});
     for (const char* key : {"rows", "bounds", "bound", "ratio"}) result[key] = measured.value(key, Json());
     result["bound_means"] = measured.value("bound_means", "");
-    result["paper_values"] = paper_values(name);
+    for (Json& row : result["rows"])
+        row["badge"] = badge_of(row.value("system", "") == "memory" ? "local" : "rdma", false, !on_host());
+    result["cards"] = cards_of(result);
     if (measured.contains("interrupted")) result["interrupted"] = true;
     return result;
 }

@@ -44,6 +44,7 @@ void build(Context& context, const Arguments& arguments, Figure figure, Add&& ad
     if (!sizes) return context.fail(sizes.status());
     auto storage = no_storage(context);
     if (!storage) return context.fail(storage.status());
+    figure.elsewhere = !arguments.target.empty();
     for (const std::string& fabric : arguments.fabrics)
         for (uint32_t bytes : *sizes) add(figure, *storage, fabric, bytes);
     context.deliver(run(context, figure));

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/wssbench/plot.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <fstream>
-#include <set>
+#include <limits>
 
-#include "tools/wssbench/figure.h"
 #include "tools/wssbench/program.h"
 #include "tools/wssbench/text.h"
 
@@ -14,41 +15,46 @@ namespace wss::wssbench {
 namespace {
 
 constexpr size_t kLinesMax = 12;  // of one plot: more are indistinguishable; the table has the others
-constexpr size_t kLabelsOfLine = 2;
 constexpr double kPlotSeconds = 30;
+constexpr double kBarsWidth = 0.8;   // of all bars of a category
+constexpr double kLogarithmic = 20;  // a larger range of values gets a logarithmic axis
 
-// The values of the series' labels from `first` to before `last`.
-std::vector<std::pair<std::string, std::string>> labels_of(const Json& figure, const Json& row, size_t first,
-                                                           size_t last) {
-    std::vector<std::pair<std::string, std::string>> labels;
-    Json series = figure.value("series", Json::array());
-    for (size_t i = first; i < std::min(last, series.size()); ++i) {
-        std::string key = series[i].get<std::string>();
-        std::string value = row.contains(key) ? cell(row[key]) : "";
-        if (!value.empty()) labels.emplace_back(std::move(key), std::move(value));
+using Points = std::vector<std::pair<double, double>>;
+
+struct Range {
+    double low = std::numeric_limits<double>::max(), high = std::numeric_limits<double>::lowest();
+    void add(double value) {
+        low = std::min(low, value);
+        high = std::max(high, value);
     }
-    return labels;
+};
+
+// The place of x on the axis. A name that the axis lacks is added.
+double place_of(const Json& x, std::vector<std::string>& categories) {
+    if (x.is_number()) return x.get<double>();
+    auto found = std::ranges::find(categories, x.get<std::string>());
+    if (found == categories.end()) found = categories.insert(found, x.get<std::string>());
+    return static_cast<double>(found - categories.begin());
 }
 
-std::string plot_name(const Json& figure, const Json& row) {
-    std::string name;
-    for (const auto& [key, value] : labels_of(figure, row, kLabelsOfLine, SIZE_MAX))
-        name += (name.empty() ? "" : ", ") + key + " " + value;
-    return name;
-}
-
-std::string line_name(const Json& figure, const Json& row) {
-    std::string name;
-    for (const auto& [key, value] : labels_of(figure, row, 0, kLabelsOfLine))
-        name += (name.empty() ? "" : " ") + value;
-    return name.empty() ? "ours" : name;
-}
-
-// The element with this name, which is added if there is none.
-template <typename Named>
-Named& named(std::vector<Named>& all, const std::string& name) {
-    auto found = std::ranges::find(all, name, &Named::name);
-    return found == all.end() ? all.emplace_back(Named{name, {}}) : *found;
+// Adds the values of the paper. Those of one series are one line.
+void add_papers_values(const Json& card, Plot& plot, const Range& across) {
+    for (const Json& value : card.value("values", Json::array())) {
+        double low = value["low"].get<double>(), high = value["high"].get<double>();
+        std::string series = value["series"], name = series.empty() ? "paper" : "paper: " + series;
+        auto line = std::ranges::find(plot.lines, name, &Line::name);
+        if (line == plot.lines.end()) line = plot.lines.insert(line, {name, true, {}, {}});
+        for (double y : {low, high}) {
+            if (value.contains("x")) {
+                line->points.emplace_back(place_of(value["x"], plot.categories), y);
+            } else {
+                line->across = true;
+                line->points.emplace_back(across.low, y);
+                line->points.emplace_back(across.high, y);
+            }
+            if (low == high) break;
+        }
+    }
 }
 
 std::string quoted(std::string text) {
@@ -57,76 +63,101 @@ std::string quoted(std::string text) {
     return '"' + text + '"';
 }
 
-std::string script_of(const Json& figure, const std::string& title, std::vector<Line> lines) {
-    double least_x = 1, least_y = 1;
-    std::string parts, data;
-    for (Line& line : lines) {
-        std::ranges::sort(line.points);
-        const char* style = line.name.starts_with("paper") ? "points pt 3 ps 1.4" : "linespoints lw 2";
-        parts += fmt::format("{}'-' using 1:2 with {} title {}", parts.empty() ? "plot " : ", ", style,
-                             quoted(line.name));
-        for (auto [x, y] : line.points) {
-            data += fmt::format("{} {}\n", x, y);
-            least_x = std::min(least_x, x);
-            least_y = std::min(least_y, y);
-        }
-        data += "e\n";
+// A blank line ends a line of the plot.
+std::string data_of(const Points& points, double shift) {
+    std::string data;
+    double last = std::numeric_limits<double>::lowest();
+    for (auto [x, y] : points) {
+        data += fmt::format("{}{} {}\n", x < last ? "\n" : "", x + shift, y);
+        last = x;
     }
-    std::string x = figure.value("x", "");
+    return data + "e\n";
+}
+
+std::string axes_of(const Plot& plot, const Range& x, const Range& y) {
+    std::string text;
+    if (!plot.categories.empty()) {
+        std::vector<std::string> tics;
+        for (size_t i = 0; i < plot.categories.size(); ++i)
+            tics.push_back(fmt::format("{} {}", quoted(plot.categories[i]), i));
+        text = fmt::format("set xtics noenhanced ({})\nset xrange [-0.6:{}]\n", fmt::join(tics, ", "),
+                           static_cast<double>(tics.size()) - 0.4);
+    } else if (x.low > 0 && x.high / x.low > kLogarithmic) {
+        text = "set logscale x 2\n";
+    }
+    text += y.high < 1000 ? "set format y '%g'\n" : "set format y '%.0s%c'\n";
+    if (y.low > 0 && y.high / y.low > kLogarithmic) return text + "set logscale y\n";
+    return text + "set yrange [0:*]\n";
+}
+
+// Adds a line to the plot command, and its data.
+void draw(const Line& line, size_t number, double shift, bool bars, std::vector<std::string>& parts,
+          std::string& data) {
+    std::string style = fmt::format("{} lc {}", bars ? "boxes fs solid 0.4" : "linespoints lw 2", number);
+    if (line.is_papers)
+        style = fmt::format("{} lc rgb '#000000'", line.across ? "lines dt 2" : "points pt 3 ps 1.4");
+    parts.push_back(fmt::format("'-' using 1:2 with {} title {}", style, quoted(line.name)));
+    data += data_of(line.points, shift);
+    if (line.turns.empty()) return;
+    parts.push_back(fmt::format("'-' using 1:2 with points pt 7 ps 0.35 lc {} notitle", number));
+    data += data_of(line.turns, shift);
+}
+
+std::string script_of(Plot plot) {
+    Range x, y;
+    std::vector<std::string> parts;
+    std::string data;
+    bool bars = !plot.categories.empty();
+    auto ours = static_cast<size_t>(std::ranges::count(plot.lines, false, &Line::is_papers));
+    double width = kBarsWidth / static_cast<double>(std::max<size_t>(ours, 1));
+    size_t number = 0;
+    for (Line& line : plot.lines) {
+        if (!line.is_papers) std::ranges::sort(line.points);
+        for (auto [at, value] : line.points) {
+            x.add(at);
+            y.add(value);
+        }
+        number += line.is_papers ? 0 : 1;
+        double shift =
+            bars && !line.is_papers ? (static_cast<double>(number) - 0.5) * width - kBarsWidth / 2 : 0;
+        draw(line, number, shift, bars, parts, data);
+    }
     return fmt::format(
-        "set terminal svg size 560,360 font 'sans,11' background '#ffffff'\nset title {} noenhanced\n"
-        "set xlabel {} noenhanced\nset ylabel {} noenhanced\nset key outside below noenhanced\nset grid\n{}{}"
-        "set format y '%.0s%c'\n{}\n{}",
-        quoted(title), quoted(x), quoted(figure.value("unit", "")),
-        least_x > 0 && x != "read_percent" ? "set logscale x 2\n" : "", least_y > 0 ? "set logscale y\n" : "",
-        parts, data);
+        "set terminal svg size 640,400 font 'sans,11' background '#ffffff'\nset title {} noenhanced\n"
+        "set xlabel {} noenhanced\nset ylabel {} noenhanced\nset key outside below noenhanced\nset grid y\n"
+        "set boxwidth {}\n{}plot {}\n{}",
+        quoted(plot.title), quoted(plot.x), quoted(plot.y), width * 0.9, axes_of(plot, x, y),
+        fmt::join(parts, ", "), data);
 }
 
 }  // namespace
 
-std::vector<Plot> plots_of(const Json& figure) {
-    std::vector<Plot> plots;
-    std::string x = figure.value("x", "");
-    for (const Json& row : figure["rows"]) {
-        if (!row.contains(x) || !row[x].is_number() || !row.contains("rate")) continue;
-        Plot& plot = named(plots, plot_name(figure, row));
-        named(plot.lines, line_name(figure, row))
-            .points.emplace_back(row[x].get<double>(), row["rate"].get<double>());
+Plot plot_of(const Json& card) {
+    Plot plot{cell(card["title"]), cell(card["x"]), cell(card["y"]), {}, {}};
+    Range across;
+    for (const Json& measured : card["measured"]) {
+        Line line{measured["name"], false, {}, {}};
+        for (const Json& point : measured["points"]) {
+            double x = place_of(point["x"], plot.categories);
+            across.add(x);
+            line.points.emplace_back(x, point["y"].get<double>());
+            for (const Json& turn : point["turns"]) line.turns.emplace_back(x, turn.get<double>());
+        }
+        plot.lines.push_back(std::move(line));
     }
-    return plots;
+    if (plot.lines.size() > kLinesMax) {
+        plot.title += fmt::format(" ({} more lines in the table)", plot.lines.size() - kLinesMax);
+        plot.lines.resize(kLinesMax);
+    }
+    add_papers_values(card, plot, across);
+    return plot;
 }
 
-std::vector<Line> papers_lines(const Json& figure, const std::string& plot) {
-    std::vector<Line> lines;
-    for (const Json& value : figure.value("paper_values", Json::array())) {
-        if (!value.contains("x")) continue;
-        Json where = value.value("where", Json::object());
-        bool comparable = std::ranges::any_of(figure["rows"], [&](const Json& row) {
-            return plot_name(figure, row) == plot && has_labels(row, where);
-        });
-        std::string series = value.value("series", "");
-        if (comparable)
-            named(lines, series.empty() ? "paper" : "paper " + series)
-                .points.emplace_back(value["x"].get<double>(), value["value"].get<double>());
-    }
-    return lines;
-}
-
-std::string svg(const Json& figure, const Plot& plot) {
-    std::vector<Line> lines = plot.lines;
-    size_t omitted = lines.size() > kLinesMax ? lines.size() - kLinesMax : 0;
-    lines.resize(lines.size() - omitted);
-    std::ranges::copy(papers_lines(figure, plot.name), std::back_inserter(lines));
-    std::set<double> places;
-    for (const Line& line : lines)
-        for (const auto& point : line.points) places.insert(point.first);
-    if (places.size() < 2) return "";
-    std::string title = plot.name.empty() ? figure.value("title", "") : plot.name;
-    if (omitted > 0) title += fmt::format(" ({} more lines in the table)", omitted);
+std::string svg(const Plot& plot) {
     auto scratch = Scratch::create("");
     if (!scratch) return "";
     std::string script = (*scratch)->file("plot");
-    std::ofstream(script) << script_of(figure, title, std::move(lines));
+    std::ofstream(script) << script_of(plot);
     auto drawn = output_of({"gnuplot", script}, kPlotSeconds, OnInterrupt::kIgnore);
     size_t start = drawn ? drawn->find("<svg") : std::string::npos;
     // Names inside an SVG are unique only there: nothing refers to them from outside.

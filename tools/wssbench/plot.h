@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plots of a figure, drawn by gnuplot as SVG.
+// The plot of a card, drawn by gnuplot as SVG.
 #pragma once
 
 #include <string>
@@ -12,22 +12,24 @@ namespace wss::wssbench {
 
 struct Line {
     std::string name;
-    std::vector<std::pair<double, double>> points;
+    bool is_papers;
+    std::vector<std::pair<double, double>> points;  // medians, or the paper's values
+    std::vector<std::pair<double, double>> turns;   // every measurement, drawn as dots
+    bool across = false;                            // the points belong to no place of the x axis
 };
 
 struct Plot {
-    std::string name;  // the labels that all its lines share
+    std::string title, x, y;
+    std::vector<std::string> categories;  // the places 0, 1, … of the x axis; empty: it has numbers
     std::vector<Line> lines;
 };
 
-// The first two labels of "series" name a line, the others name a plot.
-std::vector<Plot> plots_of(const Json& figure);
+// The lines of a card with measurements (card.h). A value of the paper that belongs to no single point is a
+// line across the plot, and a range two of them.
+Plot plot_of(const Json& card);
 
-// The paper's values. A value appears only in the plots whose rows it may be compared with (its "where").
-std::vector<Line> papers_lines(const Json& figure, const std::string& plot);
-
-// The plot as SVG, or "" without gnuplot, or for fewer than two places on the x axis.
-std::string svg(const Json& figure, const Plot& plot);
+// The plot as SVG, or "" without gnuplot.
+std::string svg(const Plot& plot);
 
 // True if gnuplot is installed.
 bool can_plot();

@@ -86,7 +86,8 @@ Result<Sample> measure(Stores& stores, const System& system, const Load& load, d
     auto sample = sample_of_report(*report);
     if (!sample) return sample;
     Json kv = report->value("KV", Json::object());
-    sample->more = {{"fallback_percent", kv.value("FallbackShare(%)", 0.0)},
+    sample->more = {{"fabric", system.fabric},
+                    {"fallback_percent", kv.value("FallbackShare(%)", 0.0)},
                     {"one_sided", kv.value("OneSidedReads", uint64_t{0})},
                     {"by_message", kv.value("ReadsByMessage", uint64_t{0})}};
     return sample;

@@ -239,7 +239,8 @@ void remote(Context& context, const Arguments& arguments) {
                   .unit = "IOPS",
                   .x = "connections",
                   .series = {"what", "method", "fabric", "operation", "pattern", "bytes"},
-                  .add_ratio = add_bounds};
+                  .add_ratio = add_bounds,
+                  .elsewhere = !arguments.target.empty()};
     Builder builder(context, arguments, *storage);
     for (const std::string& fabric : arguments.fabrics)
         for (const std::string& operation : arguments.operations)

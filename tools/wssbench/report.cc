@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/wssbench/report.h"
 
+#include <algorithm>
 #include <ctime>
 
 #include "kernel/uapi/wss_version.h"
+#include "tools/wssbench/card.h"
 #include "tools/wssbench/measure.h"
 #include "tools/wssbench/plot.h"
 #include "tools/wssbench/program.h"
@@ -18,18 +20,25 @@ constexpr const char* kStyle = R"(
 body { font: 15px/1.45 system-ui, sans-serif; max-width: 70em; margin: 2em auto; padding: 0 1em; color: #222; }
 h1, h2 { line-height: 1.2 } h2 { margin-top: 2.2em; border-top: 1px solid #ccc; padding-top: .8em }
 table { border-collapse: collapse; font-size: 13px; margin: .7em 0 }
-td, th { padding: .15em .6em; border-bottom: 1px solid #e4e4e4; text-align: right }
+td, th { padding: .15em .6em; border-bottom: 1px solid #e4e4e4; text-align: left; vertical-align: top }
+td.n { text-align: right }
 th { background: #f4f4f4; position: sticky; top: 0 } .scroll { overflow-x: auto; max-height: 32em; overflow-y: auto }
 .method { color: #555 } .counted { background: #e7f3e7; padding: 0 .4em }
 .seconds { background: #fdf1dc; padding: 0 .4em } .bad { color: #a00 }
 code { background: #f4f4f4; padding: 0 .3em; overflow-wrap: anywhere }
-.plots { display: flex; flex-wrap: wrap; gap: 1em } svg { max-width: 100%; height: auto }
+.wide { overflow-x: auto } .plots svg { max-width: 100%; height: auto }
 @media (max-width: 40em) { body { margin: 1em auto; font-size: 14px } }
 @media print { .scroll { max-height: none; overflow: visible } table { font-size: 9px } h2 { break-after: avoid }
 svg { break-inside: avoid } th { position: static } }
 )";
 
 constexpr const char* kRatios =
+    "<p>Dots are turns, lines and bars their medians. Each value names its fabric: RDMA hardware, soft RDMA, "
+    "a "
+    "memory copy (shm, or sockets within a machine), no network; and virtual time, if instructions were "
+    "counted "
+    "instead of seconds. A conclusion of a paper agrees here if the 95 % confidence interval of its ratio "
+    "does.</p>"
     "<p>A ratio compares a measurement of this run with the bound named beside it; bounds that are a paper's "
     "ratio or a model were not measured here. Seconds of a machine that does other work are noisy: see the "
     "spread (the largest deviation of a repeat from the median; empty for single runs), the 95 % confidence "
@@ -64,7 +73,10 @@ std::string html_table(const Json& rows) {
     text += "</tr>";
     for (const Json& row : rows) {
         text += "<tr>";
-        for (const std::string& column : columns) text += "<td>" + text_of(row, column.c_str()) + "</td>";
+        for (const std::string& column : columns) {
+            bool number = row.contains(column) && row[column].is_number();
+            text += (number ? "<td class=n>" : "<td>") + text_of(row, column.c_str()) + "</td>";
+        }
         text += "</tr>";
     }
     return text + "</table></div>";
@@ -77,16 +89,70 @@ std::string html_list(const std::vector<std::string>& lines, const char* attribu
     return text + "</ul>\n";
 }
 
-std::vector<std::string> papers_texts(const Json& figure) {
-    std::vector<std::string> texts;
-    for (const Json& value : figure.value("paper_values", Json::array()))
-        texts.push_back(value.value("text", value.dump()));
-    return texts;
+std::string anchor_of(const Json& card) {
+    std::string id = cell(card["paper_figure"]);
+    std::ranges::replace(id, ' ', '-');
+    return id;
 }
 
+// The values of the paper and ours, in one table.
+Json values_of(const Json& card) {
+    Json rows = Json::array();
+    for (const Json& value : card["values"]) {
+        std::string low = cell(value["low"]), high = cell(value["high"]);
+        std::string series = cell(value["series"]);
+        rows.push_back({{"series", series.empty() ? "paper" : "paper: " + series},
+                        {cell(card["x"]), value.value("x", Json())},
+                        {cell(card["y"]), low == high ? low : low + " to " + high},
+                        {"of", "the paper"}});
+    }
+    for (const Json& line : card["measured"])
+        for (const Json& point : line["points"])
+            rows.push_back({{"series", line["name"]},
+                            {cell(card["x"]), point["x"]},
+                            {cell(card["y"]), point["y"]},
+                            {"of", point["badge"]},
+                            {"turns", point["turns"].size()}});
+    return rows;
+}
+
+Json claims_of(const Json& card) {
+    Json rows = Json::array();
+    for (const Json& claim : card["claims"])
+        rows.push_back({{"the paper's conclusion", claim["says"]},
+                        {"where", claim["here"]},
+                        {"ratio", claim["ratio"]},
+                        {"95 % interval", cell(claim["low"]) + " to " + cell(claim["high"])},
+                        {"the paper's ratio", claim["paper"]},
+                        {"of", claim["badge"]},
+                        {"here", claim["status"]},
+                        {"because", claim.value("reason", "")}});
+    return rows;
+}
+
+std::string section_of(const Json& card) {
+    std::string id = text_of(card, "paper_figure");
+    std::string text = fmt::format("<section><h2 id=\"{}\">{}{}{}</h2>\n", anchor_of(card), id,
+                                   id.empty() ? "" : ": ", text_of(card, "title"));
+    if (!id.empty()) text += "<p><b>" + text_of(card, "verdict") + "</b></p>\n";
+    if (!cell(card["quoted"]).empty())
+        text += fmt::format("<p class=method>The paper: {}. {}</p>\n", text_of(card, "quoted"),
+                            text_of(card["parameters"], "paper"));
+    if (card.contains("not_measured")) return text + "</section>\n";
+    text += fmt::format("<p class=method>Here: <code>{}</code>; {}</p>\n", text_of(card, "command"),
+                        text_of(card["parameters"], "here"));
+    if (!id.empty())
+        text += fmt::format("<p class=method>Why different: {}<br>{}</p>\n",
+                            escaped(cell(card["why_different"][0])), escaped(cell(card["why_different"][1])));
+    text += "<div class=plots>" + svg(plot_of(card)) + "</div>\n";
+    if (!card["claims"].empty()) text += html_table(claims_of(card)) + "\n";
+    return text + html_table(values_of(card)) + "</section>\n";
+}
+
+// Everything that a command measured, also what no card shows.
 std::string section(const Json& figure) {
-    std::string text =
-        fmt::format("<h2 id=\"{0}\">{0}: {1}</h2>\n", text_of(figure, "figure"), text_of(figure, "title"));
+    std::string text = fmt::format("<h2 id=\"{0}\">wssbench {0}: {1}</h2>\n", text_of(figure, "figure"),
+                                   text_of(figure, "title"));
     if (figure.contains("error"))
         return text + "<p class=bad>Not measured: " + text_of(figure, "error") + "</p>\n";
     text += fmt::format("<p>Paper: {}. <code>{}</code></p>\n", text_of(figure, "paper"),
@@ -103,10 +169,7 @@ std::string section(const Json& figure) {
     }
     text += html_list(doubts(figure), " class=bad");
     if (figure.contains("bounds") && !figure["bounds"].empty()) text += html_table(figure["bounds"]) + "\n";
-    text += html_list(papers_texts(figure), "");
-    text += "<div class=plots>";
-    for (const Plot& plot : plots_of(figure)) text += svg(figure, plot);
-    return text + "</div>\n" + html_table(figure["rows"]) + "\n";
+    return text + html_table(figure["rows"]) + "\n";
 }
 
 // The first line of what a command prints.
@@ -117,8 +180,7 @@ std::string version_of(const std::vector<std::string>& command) {
 
 Json versions() {
     Json all = {{"WSS", WSS_VERSION}};
-    if (auto tree = source_tree())
-        all["source"] = version_of({"git", "-C", *tree, "describe", "--always", "--dirty"});
+    all["source"] = source_version();
     all["compiler"] = __VERSION__;
     all["fio"] = version_of({"fio", "--version"});
     all["QEMU"] = version_of({"qemu-system-x86_64", "--version"});
@@ -134,11 +196,22 @@ Json largest_spread(const Json& rows) {
     return largest;
 }
 
+std::string contents(const Json& cards) {
+    std::string text =
+        "<div class=wide><table><tr><th>figure</th><th>title</th><th>the paper's conclusions "
+        "here</th></tr>\n";
+    for (const Json& card : cards)
+        if (!card["paper_figure"].is_null())
+            text += fmt::format("<tr><td><a href=\"#{}\">{}</a></td><td>{}</td><td>{}</td></tr>\n",
+                                anchor_of(card), text_of(card, "paper_figure"), text_of(card, "title"),
+                                text_of(card, "verdict"));
+    return text + "</table></div>\n";
+}
+
 Json overview(const std::vector<Json>& figures) {
     Json rows = Json::array();
     for (const Json& figure : figures)
-        rows.push_back({{"figure", figure["figure"]},
-                        {"paper", figure["paper"]},
+        rows.push_back({{"command", figure["figure"]},
                         {"measured", figure.value("measured", "not")},
                         {"bound", figure.value("bound", Json())},
                         {"the bound is", figure.value("bound_means", "")},
@@ -168,7 +241,9 @@ std::string page(const std::vector<Json>& figures, const std::vector<std::string
     if (!can_plot()) all.emplace_back("gnuplot is not installed: there are no plots.");
     text += html_list(all, " class=bad");
     text += html_table(Json::array({machine()})) + html_table(versions()) + "\n" + kRatios + "\n";
-    text += html_table(overview(figures)) + "\n";
+    Json cards = all_cards(figures);
+    text += contents(cards) + html_table(overview(figures)) + "\n";
+    for (const Json& card : cards) text += section_of(card);
     for (const Json& figure : figures) text += section(figure);
     return text + "</html>\n";
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The report of `wssbench all`: one HTML file with all figures. Plots are missing without gnuplot.
+// The report of `wssbench all`: one HTML file with the cards of all papers, then all measurements by command.
+// Plots are missing without gnuplot.
 #pragma once
 
 #include <string>

@@ -206,7 +206,8 @@ void scaling(Context& context, const std::vector<std::string>& which) {
                   .add_ratio = add_growth_bounds,
                   .method = fmt::format("{}; the part keys: {} s after {} s of warm-up, not pinned",
                                         method_of(context.settings), whole_seconds(context.settings.seconds),
-                                        kKvWarmUpSeconds)};
+                                        kKvWarmUpSeconds),
+                  .fabric = "shm"};
     for (const Kind& kind : kinds()) {
         if (!which.empty() && std::ranges::find(which, kind.name) == which.end()) continue;
         for (uint32_t count : context.settings.quick ? kind.quick_counts : kind.counts)

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "kernel/uapi/wss_version.h"
 #include "tools/wssbench/measure.h"
 
 namespace wss::wssbench {
@@ -13,6 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kPython = "/usr/bin/python3";
+constexpr double kGitSeconds = 20;
 constexpr const char* kMeasurers = "tests/bench/measurers";
 
 }  // namespace
@@ -28,6 +30,14 @@ Result<std::string> source_tree() {
     return failure(Code::kNotFound,
                    "needs the source tree of WSS ({}): run wssbench there, or set WSS_SOURCE to its path",
                    kMeasurers);
+}
+
+std::string source_version() {
+    auto tree = source_tree();
+    if (!tree) return WSS_VERSION;
+    auto printed =
+        output_of({"git", "-C", *tree, "describe", "--always", "--dirty"}, kGitSeconds, OnInterrupt::kIgnore);
+    return printed ? printed->substr(0, printed->find('\n')) : WSS_VERSION;
 }
 
 Result<std::unique_ptr<Child>> start_measurer(const std::string& name, const std::vector<std::string>& words,

@@ -15,6 +15,9 @@ namespace wss::wssbench {
 // program (a build directory inside the tree).
 Result<std::string> source_tree();
 
+// The version of the source tree, or that of WSS if there is none.
+std::string source_version();
+
 // Starts the measurer `name` with `words`. When the user interrupts it, it prints what is finished.
 Result<std::unique_ptr<Child>> start_measurer(const std::string& name, const std::vector<std::string>& words,
                                               const ChildOptions& options);

@@ -116,9 +116,10 @@ std::string notes(const Json& figure) {
     else if (figure["ratio"].is_number())
         text += fmt::format("Bound: {}, ratio: {}\n", cell(figure["bound"]), cell(figure["ratio"]));
     for (const std::string& doubt : doubts(figure)) text += fmt::format("Doubt: {}\n", doubt);
-    if (figure.contains("paper_values"))
-        for (const Json& value : figure["paper_values"])
-            text += fmt::format("The paper: {}\n", value.value("text", value.dump()));
+    for (const Json& card : figure.value("cards", Json::array()))
+        if (!card["paper_figure"].is_null())
+            text += fmt::format("{}: {}\n  the paper: {}\n", cell(card["paper_figure"]),
+                                cell(card["verdict"]), cell(card["quoted"]));
     if (figure.value("interrupted", false)) text += "Interrupted: only these points were finished.\n";
     return text;
 }

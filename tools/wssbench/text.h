@@ -15,7 +15,7 @@ std::string cell(const Json& value);
 std::vector<std::string> columns_of(const Json& rows);
 // The rows as text, with the columns of columns_of() except "error".
 std::string table(const Json& rows);
-// The text below the table: method, bound, ratio, doubts, the paper's values.
+// The text below the table: method, bound, ratio, doubts, and the cards of the paper's figures.
 std::string notes(const Json& figure);
 
 // Why the ratio of a figure, or of one of its bounds, shows less than it seems to: its interval is wide,

@@ -10,37 +10,56 @@
 namespace wss::wssbench {
 namespace {
 
-TEST(Plot, has_a_line_for_each_system_and_a_plot_for_each_size) {
-    Json rows = Json::array();
-    for (const char* system : {"a", "b"})
-        for (int bytes : {512, 4096})
-            for (int n : {1, 2})
-                rows.push_back({{"system", system}, {"bytes", bytes}, {"n", n}, {"rate", n * 10}});
-    auto plots = plots_of({{"rows", rows}, {"series", {"system", "none", "bytes"}}, {"x", "n"}});
-    ASSERT_EQ(plots.size(), 2u);
-    EXPECT_EQ(plots[0].name, "bytes 512");
-    EXPECT_EQ(plots[1].name, "bytes 4096");
-    ASSERT_EQ(plots[0].lines.size(), 2u);
-    EXPECT_EQ(plots[0].lines[1].name, "b");
-    EXPECT_EQ(plots[0].lines[1].points, (std::vector<std::pair<double, double>>{{1, 10}, {2, 20}}));
+Json card_of(Json values, const char* x = "n") {
+    Json line = {{"name", "shm"}, {"points", Json::array()}};
+    for (int place : {1, 8})
+        line["points"].push_back(
+            {{"x", x == std::string("n") ? Json(place) : Json(x + std::to_string(place))},
+             {"y", place * 10.0},
+             {"badge", "memory copy"},
+             {"turns", {place * 9.0, place * 10.0}}});
+    return {{"title", "T"},
+            {"x", x},
+            {"y", "IOPS"},
+            {"values", std::move(values)},
+            {"measured", Json::array({line})}};
 }
 
-TEST(Plot, shows_a_papers_value_only_next_to_comparable_rows) {
-    Json rows = Json::array();
-    for (int bytes : {512, 4096})
-        for (const char* operation : {"read", "write"})
-            rows.push_back(
-                {{"system", "a"}, {"bytes", bytes}, {"operation", operation}, {"n", 1}, {"rate", 10}});
-    Json value = {{"text", "…"}, {"x", 1}, {"value", 7}, {"series", "static"}};
-    value["where"] = {{"bytes", 512}, {"operation", "read"}};
-    Json figure = {{"rows", rows}, {"x", "n"}, {"paper_values", Json::array({value})}};
-    figure["series"] = {"system", "none", "bytes", "operation"};
-    auto lines = papers_lines(figure, "bytes 512, operation read");
-    ASSERT_EQ(lines.size(), 1u);
-    EXPECT_EQ(lines[0].name, "paper static");
-    EXPECT_EQ(lines[0].points, (std::vector<std::pair<double, double>>{{1, 7}}));
-    EXPECT_TRUE(papers_lines(figure, "bytes 512, operation write").empty());
-    EXPECT_TRUE(papers_lines(figure, "bytes 4096, operation read").empty());
+using Points = std::vector<std::pair<double, double>>;
+
+TEST(Plot, has_a_line_of_medians_and_a_dot_for_each_turn) {
+    Plot plot = plot_of(card_of(Json::array()));
+    ASSERT_EQ(plot.lines.size(), 1u);
+    EXPECT_EQ(plot.lines[0].points, (Points{{1, 10}, {8, 80}}));
+    EXPECT_EQ(plot.lines[0].turns, (Points{{1, 9}, {1, 10}, {8, 72}, {8, 80}}));
+    EXPECT_TRUE(plot.categories.empty());
+}
+
+TEST(Plot, shows_a_papers_value_at_its_point_and_a_range_without_one_across) {
+    Json at = {{"series", "a"}, {"low", 7}, {"high", 7}, {"x", 2}},
+         across = {{"series", "b"}, {"low", 5}, {"high", 6}};
+    Plot plot = plot_of(card_of(Json::array({at, across})));
+    ASSERT_EQ(plot.lines.size(), 3u);
+    EXPECT_EQ(plot.lines[1].name, "paper: a");
+    EXPECT_EQ(plot.lines[1].points, (Points{{2, 7}}));
+    EXPECT_EQ(plot.lines[2].points, (Points{{1, 5}, {8, 5}, {1, 6}, {8, 6}}));
+}
+
+TEST(Plot, joins_the_values_of_one_series_of_the_paper) {
+    Json one = {{"series", ""}, {"low", 7}, {"high", 7}, {"x", 1}},
+         two = {{"series", ""}, {"low", 8}, {"high", 8}, {"x", 2}};
+    Plot plot = plot_of(card_of(Json::array({one, two})));
+    ASSERT_EQ(plot.lines.size(), 2u);
+    EXPECT_EQ(plot.lines[1].name, "paper");
+    EXPECT_EQ(plot.lines[1].points, (Points{{1, 7}, {2, 8}}));
+    EXPECT_FALSE(plot.lines[1].across);
+}
+
+TEST(Plot, has_categories_for_names_also_for_those_that_only_the_paper_has) {
+    Json of_paper = {{"series", "a"}, {"low", 7}, {"high", 7}, {"x", "IPoIB"}};
+    Plot plot = plot_of(card_of(Json::array({of_paper}), "system"));
+    EXPECT_EQ(plot.categories, (std::vector<std::string>{"system1", "system8", "IPoIB"}));
+    EXPECT_EQ(plot.lines[1].points, (Points{{2, 7}}));
 }
 
 TEST(Report, names_a_figure_that_was_not_measured_and_escapes_its_error) {
@@ -49,6 +68,7 @@ TEST(Report, names_a_figure_that_was_not_measured_and_escapes_its_error) {
     std::string html = page({figure}, {"left out: mlockv"});
     EXPECT_NE(html.find("Not measured: no &lt;machine&gt;"), std::string::npos);
     EXPECT_NE(html.find("<li>left out: mlockv</li>"), std::string::npos);
+    EXPECT_NE(html.find("<b>not measured: no &lt;machine&gt;</b>"), std::string::npos) << "the card, too";
 }
 
 // ---- parts of the driver's figures
