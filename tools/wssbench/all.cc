@@ -26,8 +26,8 @@ using Words = std::vector<std::string>;
 constexpr double kFigureSeconds = 86400;  // a bound for one figure, with many repeats
 constexpr double kStopSeconds = 20;
 
-// A figure by its command. The words of a quick run select a small sample. The seconds are those of two
-// processors: the first estimate of the remaining time.
+// A figure by its command. The words of a quick run select three points of each axis. The seconds are those
+// of two processors: the first estimate of the remaining time.
 struct Entry {
     std::string name;
     Words command, full, quick;
@@ -39,16 +39,22 @@ const std::vector<Entry>& commands() {
         {"local",
          {"local"},
          {"--threads", "1,4,16,64,128", "--operation", "read,write"},
-         {"--threads", "1,16,64", "--method", "static,aio", "--file-size", "64M"},
+         {"--threads", "1,16,64", "--size", "512,4K,64K", "--method", "static,aio", "--file-size", "64M"},
          410,
-         8},
-        {"echo", {"echo"}, {"--operation", "read,write"}, {"--connections", "1,4", "--size", "512"}, 453, 8},
+         12},
+        {"echo",
+         {"echo"},
+         {"--operation", "read,write"},
+         {"--connections", "1,4,8", "--size", "512,4K,64K"},
+         453,
+         24},
         {"remote",
          {"remote"},
          {"--pattern", "random,sequential"},
-         {"--connections", "1,8", "--method", "static,dynamic,aio", "--fabric", "shm", "--file-size", "64M"},
+         {"--connections", "1,4,8", "--size", "512,4K,64K", "--method", "static,dynamic,aio", "--fabric",
+          "shm", "--file-size", "64M"},
          1792,
-         24},
+         72},
         {"remote-threads",
          {"remote", "--no-bounds", "--method", "static", "--fabric", "shm", "--operation", "read", "--size",
           "512"},
@@ -62,18 +68,18 @@ const std::vector<Entry>& commands() {
          {"--threads", "1,16,64", "--accesses", "1000", "--file-size", "64M"},
          93,
          24},
-        {"net", {"net"}, {}, {"--size", "8,512,64K"}, 358, 12},
-        {"mr", {"mr"}, {"--fabric", "shm,tcp"}, {"--size", "4K,1M"}, 57, 3},
+        {"net", {"net"}, {}, {"--size", "8,64,512,64K"}, 358, 16},
+        {"mr", {"mr"}, {"--fabric", "shm,tcp"}, {"--size", "4K,64K,1M"}, 57, 4},
         {"burst", {"burst"}, {}, {"--size", "4K", "--fabric", "shm"}, 307, 5},
-        {"scsi", {"scsi"}, {}, {"--size", "512,64K", "--fabric", "shm"}, 335, 12},
+        {"scsi", {"scsi"}, {}, {"--size", "512,4K,64K", "--fabric", "shm"}, 335, 18},
         {"ramp-transports", {"ramp", "transports"}, {}, {"--quick"}, 18, 8},
         {"ramp-size", {"ramp", "size"}, {}, {"--quick"}, 140, 26},
         {"ramp-mix", {"ramp", "mix"}, {}, {"--quick"}, 133, 26},
         {"ramp-ycsb", {"ramp", "ycsb"}, {}, {"--quick"}, 148, 26},
         // DriverFigures measures these, once for each kernel and network.
-        {"mlockv", {"mlockv"}, {}, {"--quick"}, 200, 10},
-        {"raw", {"raw"}, {}, {"--quick"}, 350, 40},
-        {"block", {"block"}, {}, {"--quick"}, 200, 10},
+        {"mlockv", {"mlockv"}, {}, {"--quick"}, 200, 25},
+        {"raw", {"raw"}, {}, {"--quick"}, 350, 60},
+        {"block", {"block"}, {}, {"--quick"}, 200, 30},
         {"breakdown", {"breakdown"}, {}, {"--quick"}, 90, 8},
         {"scaling", {"scaling"}, {}, {"--quick"}, 417, 40}};
     return all;

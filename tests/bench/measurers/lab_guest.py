@@ -153,7 +153,7 @@ def against(kind: str, rows: list[dict], build: str) -> dict:
 
 
 def raw(device: str, options: argparse.Namespace) -> dict:
-    sizes = [4096, 131072] if options.quick else [512, 4096, 16384, 65536, 131072, 1048576]
+    sizes = [4096, 65536, 131072] if options.quick else [512, 4096, 16384, 65536, 131072, 1048576]
     rows = [{"operation": operation, "depth": depth, "bytes": size, **fio(device, operation, size, depth, options.seconds)}
             for operation in ("read", "write") for depth in (1, 32) for size in sizes]  # fmt: skip
     return against("net", rows, options.build)
@@ -187,7 +187,7 @@ def block_of(system: str, device: str, sizes: list[int], build: str) -> list[dic
 
 
 def block(device: str, options: argparse.Namespace) -> dict:
-    sizes = [65536] if options.quick else [4096, 16384, 65536, 262144, 1048576]
+    sizes = [4096, 65536, 1048576] if options.quick else [4096, 16384, 65536, 262144, 1048576]
     rows = block_of("wss", device, sizes, options.build)
     if options.peers:  # the same page cache over a kernel driver and over memory
         with ramdisks(options.mib, 1) as backings:
@@ -208,7 +208,7 @@ WAYS = {"one region": "queue_depth=32", "one region a segment": "queue_depth=32 
 
 
 def rows_of_mlockv(registered: str, options: argparse.Namespace) -> list[dict]:
-    sizes, depths = ([131072], [8]) if options.quick else ([8192, 32768, 131072], [1, 8])
+    sizes, depths = [8192, 32768, 131072], [8] if options.quick else [1, 8]
     with volume(options, WAYS[registered]) as device:
         rows = [{"registered": registered, "operation": operation, "piece": 4096, "pieces": size // 4096, "depth": depth, "bytes": size,
                  **counted_fio(device, operation, size, depth, options.seconds)}
