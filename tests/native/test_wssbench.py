@@ -97,6 +97,33 @@ def test_replay_accepts_a_trace_with_two_volumes_and_writes(tmp_path):
     assert all(row["bytes"] == 131072 for row in result["rows"]) and min(rates(result)) > 0
 
 
+def test_affinity_runs_a_query_with_each_placement(tmp_path):
+    result = figure("affinity", "--nodes", "3", "--hot", "34,100", "--accesses", "600", "--fabric", "tcp,shm", "--file-size", "8M", "--directory", tmp_path)
+    assert min(rates(result)) > 0
+    queries = {(row["fabric"], row["hot_percent"], row["placement"]): row for row in result["rows"] if row["what"] == "query"}
+    assert len(queries) == 16 and len(result["rows"]) == 22
+    for (_, _, placement), row in queries.items():
+        assert row["run_seconds"] == pytest.approx(600 / row["rate"], rel=0.01), "each access is counted once"
+        if placement in ("local", "remote"):
+            assert row["remote_percent"] == (100 if placement == "remote" else 0)
+        if placement == "ours" and row["policy"] == "affinity":
+            assert row["remote_percent"] < 100, "every home must run operators of its own"
+    assert {(bound["fabric"], bound["hot_percent"]) for bound in result["bounds"]} == {(fabric, hot) for fabric in ("tcp", "shm") for hot in (34, 100)}
+    assert "3 nodes on this machine" in result["method"] and "1000 us" in result["method"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_affinity_accepts_devices_of_its_own_and_a_trace(tmp_path):
+    (trace := tmp_path / "trace.txt").write_text("R 0 0 4096\nW 1 1048576 512\n" * 40)
+    devices = [tmp_path / "d0", tmp_path / "d1"]
+    for device in devices:
+        device.write_bytes(bytes(4 << 20))
+    result = figure("affinity", trace, "--nodes", "2", "--hot", "50", "--path", ",".join(map(str, devices)), "--stray", "10")
+    assert min(rates(result)) > 0 and "a device of its own" in result["method"]
+    done = run(WSSBENCH, "affinity", "--nodes", "3", "--path", devices[0], *SHORT, check=False)
+    assert done.returncode == 1 and "1 devices for 3 nodes" in done.stderr
+
+
 @pytest.mark.parametrize("line, said", [("R 0 x 1", "line 2"), ("Q 0 0 512", "line 2"), ("R 0 0 100", "multiples of 512"), ("R 0 0 2097152", "1 MiB")])
 def test_wssbench_rejects_an_invalid_trace(tmp_path, line, said):
     trace = tmp_path / "trace.txt"
@@ -130,6 +157,7 @@ def test_net_can_measure_a_single_operation():
     (("ramp", "sideways"), 2, "sideways"),
     (("all",), 2, "--out"),
     (("scaling", "sideways"), 2, "sideways"),
+    (("affinity", "--nodes", "1"), 2, "--nodes"),
     ((), 2, "subcommand"),
 ])  # fmt: skip
 def test_error_for_invalid_usage_names_the_problem(words, code, said, tmp_path):

@@ -68,6 +68,7 @@ const std::vector<Entry>& commands() {
          {"--threads", "1,16,64", "--accesses", "1000", "--file-size", "64M"},
          93,
          24},
+        {"affinity", {"affinity"}, {}, {"--quick"}, 150, 30},
         {"net", {"net"}, {}, {"--size", "8,64,512,64K"}, 358, 16},
         {"mr", {"mr"}, {"--fabric", "shm,tcp"}, {"--size", "4K,64K,1M"}, 57, 4},
         {"burst", {"burst"}, {}, {"--size", "4K", "--fabric", "shm"}, 307, 5},
