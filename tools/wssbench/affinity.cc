@@ -232,7 +232,9 @@ std::vector<double> bounds_of_turns(const Json& rows, const std::string& fabric,
 // The row of one fabric and query; null if a placement or a rate is missing.
 Json bound_of(const Json& rows, const std::string& fabric, const affinity::Cluster& cluster,
               const PlacedQuery& query) {
-    Json bound = {{"fabric", fabric}, {"hot_percent", query.hot_percent}};
+    Json bound = {{"of", fmt::format("{} % on one node", query.hot_percent)},
+                  {"fabric", fabric},
+                  {"hot_percent", query.hot_percent}};
     std::vector<double> ours, ours_seconds;
     std::vector<std::vector<double>> others_seconds;
     for (const auto& [name, policy] : kPlacements) {
