@@ -124,6 +124,14 @@ def test_affinity_accepts_devices_of_its_own_and_a_trace(tmp_path):
     assert done.returncode == 1 and "1 devices for 3 nodes" in done.stderr
 
 
+def test_pollers_measures_both_methods_with_each_number_of_pollers(tmp_path):
+    result = figure("pollers", "--quick", "--directory", tmp_path)
+    assert min(rates(result)) > 0 and list(tmp_path.iterdir()) == []
+    assert {(row["what"], row["pollers"]) for row in result["rows"]} == {*((what, n) for what in ("wait", "remote") for n in (0, 1, 4)), ("dispatch", 0)}
+    assert {row["method"] for row in result["rows"]} == {"static", "dynamic"}
+    assert len(result["bounds"]) == len(result["rows"]) / 2 and result["bound"] == 32
+
+
 @pytest.mark.parametrize("line, said", [("R 0 x 1", "line 2"), ("Q 0 0 512", "line 2"), ("R 0 0 100", "multiples of 512"), ("R 0 0 2097152", "1 MiB")])
 def test_wssbench_rejects_an_invalid_trace(tmp_path, line, said):
     trace = tmp_path / "trace.txt"
@@ -268,7 +276,7 @@ def test_installed_wssbench_all_omits_figures_that_need_the_source_tree(installe
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=60)
     assert remark.startswith("wssbench: all: left out: mlockv, raw, block, breakdown: ") and "WSS_SOURCE" in remark
-    assert "local, 1 of 14" in progress and "of 14 figures" in output
+    assert "local, 1 of 15" in progress and "of 15 figures" in output
     assert "left out: mlockv" in (tmp_path / "report/report.html").read_text()
     assert process.returncode == 1
 

@@ -69,6 +69,7 @@ const std::vector<Entry>& commands() {
          93,
          24},
         {"affinity", {"affinity"}, {}, {"--quick"}, 150, 30},
+        {"pollers", {"pollers"}, {}, {"--quick"}, 120, 18},
         {"net", {"net"}, {}, {"--size", "8,64,512,64K"}, 358, 16},
         {"mr", {"mr"}, {"--fabric", "shm,tcp"}, {"--size", "4K,64K,1M"}, 57, 4},
         {"burst", {"burst"}, {}, {"--size", "4K", "--fabric", "shm"}, 307, 5},

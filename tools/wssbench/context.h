@@ -53,6 +53,7 @@ void add_echo_server(CLI::App& app, Context& context);
 void add_remote(CLI::App& app, Context& context);
 void add_replay(CLI::App& app, Context& context);
 void add_affinity(CLI::App& app, Context& context);
+void add_pollers(CLI::App& app, Context& context);
 void add_paper_d(CLI::App& app, Context& context);
 void add_ramp(CLI::App& app, Context& context);
 void add_scaling(CLI::App& app, Context& context);

@@ -56,8 +56,9 @@ int run(int argc, char** argv) {
     app.set_version_flag("--version", "wssbench " WSS_VERSION);
     app.add_flag("--json", context.json, "Print the result as JSON");
     describe_settings(app, context.settings);
-    for (auto add : {add_local, add_echo, add_remote, add_replay, add_affinity, add_paper_d, add_ramp,
-                     add_driver_figures, add_scaling, add_ceph, add_all, add_cache_sim, add_echo_server})
+    for (auto add :
+         {add_local, add_echo, add_remote, add_replay, add_affinity, add_pollers, add_paper_d, add_ramp,
+          add_driver_figures, add_scaling, add_ceph, add_all, add_cache_sim, add_echo_server})
         add(app, context);
     app.parse_complete_callback([&] { settle(app, context.settings); });
     app.footer(

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The figure affinity, without measurements.
+// The figures affinity and pollers, without measurements.
 #include "tools/wssbench/affinity.h"
 
 #include <gtest/gtest.h>
+
+#include "tools/wssbench/pollers.h"
 
 namespace wss::wssbench {
 namespace {
@@ -97,6 +99,25 @@ TEST(AffinityFigure, has_no_bound_without_a_rate_or_a_placement) {
         EXPECT_TRUE(figure["bounds"].empty()) << missing;
         EXPECT_TRUE(figure["ratio"].is_null()) << missing;
     }
+}
+
+Json poller_row(const char* method, uint32_t pollers, const std::vector<double>& rates) {
+    return row(
+        {{"what", "remote"}, {"method", method}, {"class", ""}, {"dispatchers", 1}, {"pollers", pollers}},
+        rates);
+}
+
+TEST(PollersFigure, compares_the_methods_in_each_turn_and_setting) {
+    Json figure = {
+        {"rows", Json::array({poller_row("static", 0, {300, 30}), poller_row("dynamic", 0, {100, 10}),
+                              poller_row("static", 4, {50, 50}), poller_row("dynamic", 4, {50, 25}),
+                              poller_row("static", 8, {50, 50})})},
+        {"ratio", nullptr}};
+    add_pollers_ratios(figure);
+    ASSERT_EQ(figure["bounds"].size(), 2u);
+    EXPECT_EQ(figure["bounds"][0]["ratio"], 3);
+    EXPECT_EQ(figure["bounds"][1]["ratio"], 1.5);
+    EXPECT_EQ(figure["ratio"], 3) << "the ratio without pollers is that of the figure";
 }
 
 }  // namespace
