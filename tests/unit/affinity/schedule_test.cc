@@ -69,6 +69,16 @@ TEST(Affinity, idle_nodes_take_operators_of_a_node_with_all_blocks) {
     EXPECT_NEAR(seconds(cluster, operators, Policy::kRemote), 2500 / 150.0, 0.2);
 }
 
+TEST(Affinity, a_node_runs_its_longest_operator_first_and_gives_its_shortest_away) {
+    Cluster cluster{.nodes = 2, .workers = 1, .rates = {.local = 100, .remote = 50}};
+    Operators operators;
+    for (uint32_t accesses : {30, 10, 50, 20}) add(operators, 2, 0, 1, accesses);
+    Schedule schedule(cluster, operators, Policy::kAffinity);
+    EXPECT_EQ(schedule.take(0, 0), 2u);
+    EXPECT_EQ(schedule.take(1, 0), 1u);
+    EXPECT_EQ(schedule.take(0, 0.5), 0u);
+}
+
 TEST(Affinity, a_node_does_not_steal_what_the_home_would_end_earlier) {
     Cluster cluster{.nodes = 2, .workers = 1, .rates = {.local = 100, .remote = 10}};
     Operators operators;
