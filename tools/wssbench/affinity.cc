@@ -4,10 +4,12 @@
 //
 // The operators of the trace have a home each, as if the tables were partitioned by customer. The more homes
 // are on one node, the longer that node works alone if nobody reads remotely. Each turn first measures the
-// rates of local and remote reads. Our placement uses these rates, and the bound is computed from them.
+// rates of local and remote reads. Our placement uses the medians of these rates so far. The bound is
+// computed from the rates of the same turn.
 #include "tools/wssbench/affinity.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 
 #include "lib/base/size.h"
@@ -62,19 +64,15 @@ class Group {
         RepeatedWork work(reads(kind));
         auto sample = cluster_->run(work, window, settings_);
         if (!sample) return sample;
-        if (kind == "local") rates_.local = sample->rate / arguments_.nodes;
-        if (kind == "remote") rates_.remote = sample->rate / arguments_.nodes;
-        if (kind == "one storage") rates_.storage = sample->rate;
+        measured_[kind].push_back(sample->rate);
         return sample;
     }
 
     Result<Sample> query(const PlacedQuery& query, std::optional<Policy> policy) {
         WSS_TRY(prepare());
-        if (rates_.local <= 0 || rates_.remote <= 0)
+        if (measured_.size() < std::size(kCapacities))
             return Status(Code::kUnavailable, "the rates of local and remote reads were not measured");
-        affinity::Cluster cluster{arguments_.nodes, arguments_.workers, rates_};
-        // A remote read contains a local one of the other node. A higher rate is noise.
-        cluster.rates.remote = std::min(rates_.remote, rates_.local);
+        affinity::Cluster cluster{arguments_.nodes, arguments_.workers, rates()};
         Policy chosen = policy ? *policy : affinity::choose(cluster, query.operators);
         // Another seed for each turn, so that the median is not that of one random placement.
         QueryWork work(query.accesses, affinity::Schedule(cluster, query.operators, chosen, ++runs_),
@@ -87,6 +85,14 @@ class Group {
     }
 
   private:
+    // The medians so far.
+    affinity::Rates rates() const {
+        auto rate = [&](const char* kind) { return summarise(measured_.at(kind)).median; };
+        double local = rate("local") / arguments_.nodes, remote = rate("remote") / arguments_.nodes;
+        // A remote read contains a local one of the other node. A higher rate is noise.
+        return {local, std::min(remote, local), rate("one storage")};
+    }
+
     static double all_accesses(const PlacedQuery& query) {
         double all = 0;
         for (const auto& accesses : query.accesses) all += static_cast<double>(accesses.size());
@@ -127,7 +133,7 @@ class Group {
     const std::shared_ptr<Storage> storage_;
     ClusterOptions options_;
     std::unique_ptr<NodeCluster> cluster_;
-    affinity::Rates rates_;  // the newest
+    std::map<std::string, std::vector<double>> measured_;  // accesses per second of all nodes
     uint64_t runs_ = 0;
 };
 
@@ -177,7 +183,7 @@ std::string conditions_of(const Arguments& arguments) {
         "{} nodes on this machine, each with {} workers, a wss-target and {}; a node reads its own storage "
         "over "
         "shm and that of the others over the fabric of the row; a query runs from its beginning to its end, "
-        "without warm-up; the rates that place its operators were measured before it in the same turn",
+        "without warm-up; medians of the rates measured before it place its operators",
         arguments.nodes, arguments.workers, storage);
 }
 
