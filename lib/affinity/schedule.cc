@@ -79,7 +79,7 @@ uint32_t Schedule::victim_of(uint32_t thief, double now) const {
     double most = 0;
     for (uint32_t number = 0; number < cluster_.nodes; ++number) {
         const Node& node = nodes_[number];
-        if (node.queue.empty() || node.demand >= cluster_.rates.storage) continue;
+        if (node.queue.empty()) continue;
         double left = seconds_left(node, now);
         if (left <= most || cost(node.queue.back(), thief) > left) continue;
         victim = number;
@@ -101,20 +101,12 @@ uint32_t Schedule::take(uint32_t node, double now) {
     nodes_[from].queued = queue.empty() ? 0 : nodes_[from].queued - cost(index, from);
     nodes_[node].running.push_back({index, now + cost(index, node)});
     runs_on_[index] = node;
-    change_demand(index, node, 1);
     return index;
 }
 
 void Schedule::ended(uint32_t index) {
     uint32_t node = std::exchange(runs_on_[index], kNone);
     std::erase_if(nodes_[node].running, [index](const Running& one) { return one.index == index; });
-    change_demand(index, node, -1);
-}
-
-void Schedule::change_demand(uint32_t index, uint32_t runs_on, double sign) {
-    double seconds = cost(index, runs_on);
-    for (uint32_t node = 0; node < cluster_.nodes; ++node)
-        nodes_[node].demand += sign * operators_[index].accesses[node] / seconds;
 }
 
 }  // namespace wss::affinity

@@ -8,8 +8,7 @@
 //
 //  AF1  A node runs the operators whose home it is, the longest one first.
 //  AF2  A node without such operators steals the shortest operator of the node with the most time left, if
-//       it ends that operator before that node could have ended all of its own, and if the storage of that
-//       node has capacity left.
+//       it ends that operator before that node could have ended all of its own.
 //  AF3  A decision examines every node and every worker once, and of each queue only the end.
 //
 // AF2 uses measured rates. If they are correct and storage is not saturated, no steal delays the last
@@ -78,13 +77,11 @@ class Schedule {
         std::deque<uint32_t> queue;  // the longest operator first
         double queued = 0;           // seconds of one worker for them
         std::vector<Running> running;
-        double demand = 0;  // accesses per second of all running operators to its storage
     };
 
     void fill(Policy policy, uint64_t seed);
     double seconds_left(const Node& node, double now) const;
     uint32_t victim_of(uint32_t thief, double now) const;
-    void change_demand(uint32_t index, uint32_t runs_on, double sign);
 
     const Cluster cluster_;
     const Operators operators_;

@@ -99,14 +99,12 @@ TEST(Affinity, the_operator_that_runs_at_home_counts_as_work_left) {
     EXPECT_EQ(late.take(1, 0.09), Schedule::kNone);
 }
 
-TEST(Affinity, a_node_steals_nothing_from_saturated_storage) {
+TEST(Affinity, steals_from_saturated_storage_take_no_time) {
     Cluster cluster{.nodes = 3, .workers = 1, .rates = {.local = 100, .remote = 50, .storage = 100}};
     Operators operators;
     add(operators, 3, 0, 50);
-    Schedule schedule(cluster, operators, Policy::kAffinity);
-    ASSERT_NE(schedule.take(0, 0), Schedule::kNone);
-    EXPECT_EQ(schedule.take(1, 0), Schedule::kNone);
     EXPECT_NEAR(bound_seconds(cluster, operators), 5, 1e-6);
+    EXPECT_NEAR(seconds(cluster, operators, Policy::kAffinity), 5, 0.2);
 }
 
 TEST(Affinity, remote_placement_avoids_the_home_and_shares_the_accesses_equally) {
