@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// wss-attack URI SECONDS SEED: several hostile initiators at a time against a running target.
+// wss-attack URI SECONDS SEED [kv]: several hostile initiators, or hostile clients of a key-value partition,
+// at a time against a running target.
 //
 // They log in correctly or not, send valid, damaged and random messages, exceed their credits, revoke memory
 // while the target uses it, and vanish. Exit status 0: every connection ended after it was closed. 1: a
@@ -21,8 +22,6 @@ namespace {
 using std::byte;
 
 constexpr size_t kAttackers = 6;
-constexpr uint32_t kReceives = 300;
-constexpr uint32_t kReceiveBytes = 512;
 constexpr uint32_t kSends = 32;  // number of send buffers
 constexpr uint32_t kMemoryBytes = 1 << 20;
 constexpr uint64_t kSendCookie = 1 << 20;
@@ -37,14 +36,17 @@ struct Counts {
 // One connection, from connect to end.
 class Attacker final : public fabric::ConnectionHandler {
   public:
-    Attacker(fabric::Fabric& fabric, Random& random, Clock& clock, Counts& counts)
+    using MakeSource = std::unique_ptr<MessageSource> (*)(Random& random, Memory memory);
+    Attacker(fabric::Fabric& fabric, MakeSource make_source, Random& random, Clock& clock, Counts& counts)
         : random_(random),
           clock_(clock),
           counts_(counts),
           memory_(*std::move(fabric.allocate(kMemoryBytes, fabric::Access::kRemoteReadWrite))),
-          receives_(*std::move(fabric.allocate(size_t{kReceives} * kReceiveBytes, fabric::Access::kLocal))),
+          source_(make_source(random, {memory_->remote_address(), memory_->rkey(), kMemoryBytes})),
+          receives_(source_->receives()),
+          received_(
+              *std::move(fabric.allocate(size_t{receives_.count} * receives_.bytes, fabric::Access::kLocal))),
           sends_(*std::move(fabric.allocate(kSends * kMessageMax, fabric::Access::kLocal))),
-          source_(random, {memory_->remote_address(), memory_->rkey(), kMemoryBytes}),
           life_(1 + random.below(random.chance(4) ? 2000 : 150)) {
         for (byte& each : memory_->bytes()) each = byte(random.next());
     }
@@ -52,9 +54,9 @@ class Attacker final : public fabric::ConnectionHandler {
     Status connect(fabric::Poller& poller, const fabric::Address& address) {
         std::array<byte, 56> data{};
         fabric::ConnectionOptions options;
-        options.receive_depth = kReceives;
+        options.receive_depth = receives_.count;
         options.send_depth = kSends;
-        const size_t length = source_.login(data);
+        const size_t length = source_->login(data);
         auto made = poller.connect(address, {data.data(), length}, options, *this);
         if (!made) return made.status();
         connection_ = std::move(*made);
@@ -78,19 +80,17 @@ class Attacker final : public fabric::ConnectionHandler {
             if (sent_ >= life_) return close();
             if (random_.chance(400)) memory_.reset();  // while the target may be accessing it
             if (posted_ - done_ >= kSends) return;
-            if (credits_ <= 0 && !random_.chance(2000)) return wait_for_credits();
+            if (!source_->has_credit() && !random_.chance(2000)) return wait_for_credits();
             send_one();
         }
     }
 
     void on_established(fabric::Connection&, std::span<const byte> data) noexcept override {
-        wire::LoginResponse login;
         live_ = true;
         moved_at_ = clock_.now();
-        if (wire::parse_login_response(data, login) != wire::ParseError::kNone) return close();
+        if (!source_->established(data)) return close();
         ++counts_.logins;
-        credits_ = login.credits;
-        for (uint64_t i = 0; i < kReceives; ++i) post_receive(i);
+        for (uint64_t i = 0; i < receives_.count; ++i) post_receive(i);
     }
     void on_refused(fabric::Connection&, const Status&, std::span<const byte>) noexcept override {
         ended_ = true;
@@ -107,7 +107,7 @@ class Attacker final : public fabric::ConnectionHandler {
                 ++done_;
                 continue;
             }
-            if (completion.status != fabric::CompletionStatus::kOk || completion.cookie >= kReceives)
+            if (completion.status != fabric::CompletionStatus::kOk || completion.cookie >= receives_.count)
                 continue;
             received(completion);
             if (!closing_) post_receive(completion.cookie);
@@ -116,8 +116,8 @@ class Attacker final : public fabric::ConnectionHandler {
 
   private:
     void post_receive(uint64_t index) {
-        fabric::Segment segment{receives_->bytes().data() + index * kReceiveBytes, kReceiveBytes,
-                                receives_->lkey()};
+        fabric::Segment segment{received_->bytes().data() + index * receives_.bytes, receives_.bytes,
+                                received_->lkey()};
         fabric::Receive receive{.cookie = index, .segments = {&segment, 1}};
         connection_->post_receives({&receive, 1});
     }
@@ -125,22 +125,15 @@ class Attacker final : public fabric::ConnectionHandler {
     void received(const fabric::Completion& completion) {
         ++counts_.answers;
         moved_at_ = clock_.now();
-        if (completion.kind == fabric::CompletionKind::kReceiveImmediate) {
-            wire::FusedCompletion fused;
-            if (wire::unpack_fused(completion.immediate, fused) == wire::ParseError::kNone)
-                credits_ += fused.credits;
-            return;
-        }
-        wire::Response response;
-        wire::Done done;
-        wire::Bytes message{receives_->bytes().data() + completion.cookie * kReceiveBytes, completion.length};
-        if (wire::parse_response(message, response) == wire::ParseError::kNone) credits_ += response.credits;
-        if (wire::parse_done(message, done) == wire::ParseError::kNone) credits_ += done.credits;
+        if (completion.kind == fabric::CompletionKind::kReceiveImmediate)
+            return source_->received_immediate(completion.immediate);
+        source_->received(
+            {received_->bytes().data() + completion.cookie * receives_.bytes, completion.length});
     }
 
     void send_one() {
         Message message;
-        const size_t length = source_.next(message);
+        const size_t length = source_->next(message);
         byte* at = sends_->bytes().data() + (posted_ % kSends) * kMessageMax;
         std::memcpy(at, message.data(), length);
         fabric::Segment segment{at, static_cast<uint32_t>(length), sends_->lkey()};
@@ -149,8 +142,6 @@ class Attacker final : public fabric::ConnectionHandler {
         ++posted_;
         ++sent_;
         ++counts_.messages;
-        const int opcode = wire::opcode_of({at, length});
-        if (opcode == WSS_SRP_CMD || opcode == WSS_SRP_TSK_MGMT) --credits_;
     }
 
     // Called without credits. Closes the connection if the target has sent nothing for kStallLimit.
@@ -163,20 +154,22 @@ class Attacker final : public fabric::ConnectionHandler {
     Random& random_;
     Clock& clock_;
     Counts& counts_;
-    std::unique_ptr<fabric::Region> memory_, receives_, sends_;
-    MessageSource source_;
+    std::unique_ptr<fabric::Region> memory_;
+    const std::unique_ptr<MessageSource> source_;
+    const Receives receives_;
+    std::unique_ptr<fabric::Region> received_, sends_;
     const uint64_t life_;  // messages
     std::unique_ptr<fabric::Connection> connection_;
     bool live_ = false, closing_ = false, ended_ = false;
     Nanoseconds closing_at_{}, moved_at_{};
-    int64_t credits_ = 0;
     uint64_t posted_ = 0, done_ = 0, sent_ = 0;
 };
 
 class Attack {
   public:
-    Attack(const fabric::Address& address, uint64_t seed)
+    Attack(const fabric::Address& address, Attacker::MakeSource make_source, uint64_t seed)
         : address_(address),
+          make_source_(make_source),
           random_(seed),
           fabric_(*std::move(fabric::open(address))),
           poller_(*std::move(fabric_->create_poller())),
@@ -206,7 +199,7 @@ class Attack {
         for (auto& attacker : attackers_) {
             if (attacker && attacker->ended()) attacker.reset();
             if (!attacker && more) {
-                attacker = std::make_unique<Attacker>(*fabric_, random_, clock_, counts_);
+                attacker = std::make_unique<Attacker>(*fabric_, make_source_, random_, clock_, counts_);
                 if (Status status = attacker->connect(*poller_, address_); !status) return status.to_string();
             }
             if (!attacker) continue;
@@ -219,6 +212,7 @@ class Attack {
     }
 
     const fabric::Address address_;
+    const Attacker::MakeSource make_source_;
     Random random_;
     SystemClock clock_;
     Counts counts_;
@@ -227,13 +221,13 @@ class Attack {
     std::vector<std::unique_ptr<Attacker>> attackers_;
 };
 
-int run(const char* uri, uint64_t seconds, uint64_t seed) {
+int run(const char* uri, uint64_t seconds, uint64_t seed, Attacker::MakeSource make_source) {
     auto address = fabric::Address::parse(uri, 0);
     if (!address) {
         std::fprintf(stderr, "wss-attack: %s\n", address.status().to_string().c_str());
         return 2;
     }
-    Attack attack(*address, seed);
+    Attack attack(*address, make_source, seed);
     const std::string wrong = attack.run(from_s(seconds));
     const Counts& counts = attack.counts();
     std::printf(
@@ -250,10 +244,12 @@ int run(const char* uri, uint64_t seconds, uint64_t seed) {
 }  // namespace wss::hostile
 
 int main(int argc, char** argv) {
-    if (argc != 4) {
-        std::fprintf(stderr, "usage: wss-attack URI SECONDS SEED\n");
+    const bool is_kv = argc == 5 && std::strcmp(argv[4], "kv") == 0;
+    if (argc != 4 && !is_kv) {
+        std::fprintf(stderr, "usage: wss-attack URI SECONDS SEED [kv]\n");
         return 2;
     }
     return wss::hostile::run(argv[1], std::strtoull(argv[2], nullptr, 10),
-                             std::strtoull(argv[3], nullptr, 10));
+                             std::strtoull(argv[3], nullptr, 10),
+                             is_kv ? wss::hostile::make_kv_source : wss::hostile::make_srp_source);
 }

@@ -3,15 +3,17 @@
 #pragma once
 
 #include <array>
+#include <memory>
 #include <span>
 
 #include "lib/base/clock.h"
+#include "lib/wire/kv.h"
 #include "lib/wire/srp.h"
 
 namespace wss::hostile {
 
-// Length of the longest message, which is longer than any target accepts.
-constexpr size_t kMessageMax = WSS_SRP_MAX_IT_IU_LEN + 512;
+// Length of the longest message, which is longer than any target of block storage accepts.
+constexpr size_t kMessageMax = 16 * 1024 + WSS_SRP_MAX_IT_IU_LEN + 512;
 
 using Message = std::array<std::byte, kMessageMax>;
 
@@ -22,29 +24,38 @@ struct Memory {
     uint32_t length = 0;
 };
 
+// Buffers for messages of the target.
+struct Receives {
+    uint32_t count = 0, bytes = 0;
+};
+
+// One connection's side of a protocol.
 class MessageSource {
   public:
     MessageSource(Random& random, Memory memory) : random_(random), memory_(memory) {}
+    virtual ~MessageSource() = default;
 
     // Writes the private data of a connect request and returns its length.
-    size_t login(std::span<std::byte> out);
+    virtual size_t login(std::span<std::byte> out) = 0;
+    // The target has accepted the connection with this private data. False: the data is no login.
+    virtual bool established(std::span<const std::byte>) { return true; }
     // Writes any message and returns its length.
-    size_t next(Message& out);
+    virtual size_t next(Message& out) = 0;
+    virtual Receives receives() const = 0;
+    // False: the protocol forbids further messages at the moment.
+    virtual bool has_credit() const { return true; }
+    virtual void received(wire::Bytes) {}
+    virtual void received_immediate(uint32_t) {}
 
-  private:
-    size_t command(Message& out);
-    size_t immediate(Message& out);
-    size_t task_management(Message& out);
-    size_t small(Message& out);
-    size_t table_elsewhere(Message& out);
-    void fill_cdb(std::span<std::byte, 16> cdb);
-    wire::RemoteBuffer buffer(uint32_t length);
-    uint64_t lun();
-    void damage(std::span<std::byte> message);
+  protected:
+    // Changes bytes, most of them among the first `head`, which determine how the rest is parsed.
+    void damage(std::span<std::byte> message, size_t head);
 
     Random& random_;
     const Memory memory_;
-    uint64_t tag_ = 0;
 };
+
+std::unique_ptr<MessageSource> make_srp_source(Random& random, Memory memory);
+std::unique_ptr<MessageSource> make_kv_source(Random& random, Memory memory);
 
 }  // namespace wss::hostile
