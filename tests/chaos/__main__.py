@@ -13,7 +13,6 @@ import os
 import random
 import shutil
 import signal
-import subprocess
 import sys
 import traceback
 from pathlib import Path
@@ -25,6 +24,7 @@ from .driver import Driver
 from .problems import Problem
 from .processes import environment_of_sanitizers
 from .report import Report
+from .small_disks import unmount_below
 
 WORLDS = {"block": BlockWorld, "ceph": CephWorld, "ceph-soak": CephSoakWorld}
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,8 +46,7 @@ def parse() -> argparse.Namespace:
 
 def make_folder(options: argparse.Namespace, seed: int) -> Path:
     folder = ROOT / "build/chaos" / f"{'replay' if options.replay else options.only}-{seed}"
-    for name in ("state", "small"):  # left mounted by a run that was killed
-        subprocess.run(["umount", "--lazy", folder / name], stderr=subprocess.DEVNULL, check=False)
+    unmount_below(folder)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     return folder

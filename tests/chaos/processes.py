@@ -19,9 +19,6 @@ from . import limits
 from .problems import Problem
 
 COMPLAINTS = re.compile(r"Sanitizer|runtime error:|WSS_ASSERT|assertion .* failed|terminate called")
-EXPECTED_EXITS = (0, -signal.SIGKILL)
-# After SIGTERM a program may exit with status 1 if storage or the state file did not accept writes within the drain time.
-LEFT_BEHIND = "exiting without them"
 
 
 def _child() -> None:
@@ -47,6 +44,10 @@ class NotReady(Problem):
 
 class Process:
     """`command` is called at every start, so that the options can change between two starts."""
+
+    expected_exits = (0, -signal.SIGKILL)
+    # After SIGTERM a program may exit with status 1 if storage or the state file did not accept writes within the drain time.
+    left_behind = "exiting without them"
 
     def __init__(self, name: str, role: str, command: Callable[[], list[str]], ready: str, folder: Path):
         self.name, self.role = name, role
@@ -88,6 +89,9 @@ class Process:
 
     def start(self) -> None:
         self.launch()
+        self.wait_until_ready()
+
+    def wait_until_ready(self) -> None:
         line = self.next_line(limits.START)
         if line is None or not self.ready.match(line):
             status = self._exit_status()
@@ -170,9 +174,9 @@ class Process:
 
     def check_exit(self) -> None:
         status = None if self.process is None else self.process.poll()
-        if status == 1 and LEFT_BEHIND in self.tail():
+        if status == 1 and self.left_behind in self.tail():
             return
-        if status is not None and status not in EXPECTED_EXITS:
+        if status is not None and status not in self.expected_exits:
             raise Problem(f"{self.name} exited unexpectedly with status {status}\n{self.tail()}")
 
     def usage(self) -> Usage:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from tests.native.cache_cluster import ask
 from tests.native.ports import free_port
 
 from ..processes import Process
+from ..small_disks import SmallDisk
 from .control import command
 from .load import LoadClient, Volume
 
@@ -36,7 +36,7 @@ class Cluster:
         self.memory = ["8M"] * ENGINES  # that each engine lends from its next start
         self.removed: dict[int, int] = {}  # removed engines, with their number of starts at that time
         self.last_id = 0
-        self.state_folder, self.small_folder = self._mount("state", STATE_KIB), self._mount("small", SMALL_MIB * 1024)
+        self.state_disk, self.small_disk = SmallDisk(folder, "state", STATE_KIB), SmallDisk(folder, "small", SMALL_MIB * 1024)
         self.serve = {kind: self._address(kind, "serve") for kind in ("tcp", "shm")}
         self.join = {kind: self._address(kind, "join") for kind in ("tcp", "shm")}
         self.control = folder / "target.sock"
@@ -47,16 +47,6 @@ class Cluster:
         self.clients = [LoadClient(f"client{number}", build / "wss-chaos-load", self.serve[("tcp", "shm")[number % 2]], number, CLIENTS, seed,
                                    folder / f"secret{number}", folder) for number in range(CLIENTS)]
         self.processes: list[Process] = [self.target, self.storage, *self.engines, *self.clients]
-
-    def _mount(self, name: str, kib: int) -> Path:
-        point = self.folder / name
-        point.mkdir()
-        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kib}k", "chaos", point], check=True)
-        return point
-
-    def unmount(self) -> None:
-        for point in (self.state_folder, self.small_folder):
-            subprocess.run(["umount", "--lazy", point], check=False)
 
     def _address(self, kind: str, name: str) -> str:
         return f"tcp://127.0.0.1:{free_port()}" if kind == "tcp" else f"shm://{self.folder}/{name}.shm"
@@ -83,7 +73,7 @@ class Cluster:
     # --- commands ---
 
     def _target_command(self) -> list[str]:
-        words = [str(self.build / "wss-target"), "--state", str(self.state_folder / "state.json"), "--control", str(self.control),
+        words = [str(self.build / "wss-target"), "--state", str(self.state_disk.path / "state.json"), "--control", str(self.control),
                  "--secrets", str(self.secrets), "--cache-auth-off", "--drain-seconds", "15", *self.options.more]
         for address in self.serve.values():
             words += ["--listen", address]
@@ -123,7 +113,8 @@ class Cluster:
     def stop(self) -> None:
         for process in reversed(self.processes):
             process.retire()
-        self.unmount()
+        for disk in (self.state_disk, self.small_disk):
+            disk.unmount()
 
     # --- volumes ---
 

@@ -8,11 +8,13 @@ import time
 
 from .. import limits
 from ..actions import FAULT, Action
+from ..waits import wait_for
 from .cluster import Cluster
-from .control import MIB, wait_for
+from .control import MIB
 from .operations_volumes import create, delete
 
 NAME = "bad"
+SMALL_LEFT = 2 * MIB  # free bytes of the file system that the volume fills
 FILTERS = {"fails": "error:every={number},op={op}:", "crawls": "delay:us={number}000:", "fills": ""}
 
 
@@ -26,11 +28,10 @@ def _trouble(cluster: Cluster, kind: str) -> bool:
 
 
 def bad_storage(cluster: Cluster, kind: str, number: int, op: str, policy: str, seconds: float) -> bool:
-    ballast = cluster.small_folder / "ballast"
     folder = None
     if kind == "fills":
-        folder = cluster.small_folder
-        ballast.write_bytes(bytes(6 * MIB))
+        folder = cluster.small_disk.path
+        cluster.small_disk.fill(leave=SMALL_LEFT)
     try:
         if not create(cluster, NAME, 4 * MIB, FILTERS[kind].format(number=number, op=op), folder):
             return False
@@ -40,7 +41,7 @@ def bad_storage(cluster: Cluster, kind: str, number: int, op: str, policy: str, 
             time.sleep(0.1)
         return _trouble(cluster, kind)
     finally:
-        ballast.unlink(missing_ok=True)
+        cluster.small_disk.empty()
         _remove(cluster)
 
 

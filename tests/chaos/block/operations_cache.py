@@ -10,8 +10,9 @@ from contextlib import ExitStack
 from .. import limits
 from ..actions import OPERATION, Action
 from ..problems import Problem, Refused
+from ..waits import wait_for
 from .cluster import Cluster
-from .control import command, wait_for
+from .control import command
 
 POLICIES = ("write-back", "write-back", "write-through", "write-around", "none")
 NOTICED = 2.0  # seconds until the target has detected that engines are gone

@@ -12,8 +12,8 @@ from .. import limits
 from ..actions import OPERATION, Action
 from ..problems import Lost, Refused
 from ..processes import NotReady
+from ..waits import wait_for
 from .cluster import Cluster
-from .control import wait_for
 from .operations_cache import make_dirty, may_end_engine
 from .operations_volumes import SIZES, begin_resize, end_resize
 
@@ -79,10 +79,9 @@ def restart_without_volume(cluster: Cluster, volume: str, how: str, pause: float
 
 def restart_after_full(cluster: Cluster, volume: str, size: int, how: str) -> bool:
     """Resizes a volume while the state cannot be saved. After a restart it has one of the two sizes."""
-    ballast = cluster.state_folder / "ballast"
     with cluster.target.lock:
         begin_resize(cluster, volume, size)
-        full = _fill(ballast)
+        full = cluster.state_disk.fill()
         certain = False
         try:
             cluster.ask("volume.resize", name=volume, size=size)
@@ -91,20 +90,11 @@ def restart_after_full(cluster: Cluster, volume: str, size: int, how: str) -> bo
             pass
         finally:
             _end(cluster, how)
-            ballast.unlink()
+            cluster.state_disk.empty()
             cluster.target.start()
             actual = wait_for(lambda: cluster.sizes().get(volume), limits.START, f"volume {volume} is served after the restart")
             end_resize(cluster, volume, size, actual, certain)
     return full
-
-
-def _fill(ballast) -> bool:
-    try:
-        with ballast.open("wb", buffering=0) as file:
-            while True:
-                file.write(bytes(4096))
-    except OSError:
-        return True
 
 
 def reload_secrets(cluster: Cluster, others: int) -> bool:

@@ -10,8 +10,9 @@ from pathlib import Path
 from .. import limits
 from ..actions import OPERATION, Action
 from ..problems import Lost, Refused
+from ..waits import wait_for
 from .cluster import Cluster
-from .control import MIB, wait_for
+from .control import MIB
 from .load import SECTOR, Volume
 
 NAMES = ("run0", "run1", "run2")

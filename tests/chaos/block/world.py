@@ -12,8 +12,8 @@ from ..actions import Action
 from ..faults.hostile import hostile_action
 from ..faults.signals import signal_actions
 from ..problems import Problem
+from ..waits import wait_for
 from .cluster import Cluster
-from .control import wait_for
 from .faults_storage import storage_actions
 from .load import LoadClient
 from .operations_cache import cache_actions, give_up_lost, lost_bytes, may_end_engine, wait_for_engines

@@ -17,15 +17,16 @@ from ..actions import FAULT, Action
 from ..problems import Problem
 
 
-def hostile_action(attack: Path, addresses: list[str]) -> Action:
+def hostile_action(attack: Path, addresses: list[str], *protocol: str) -> Action:
     def draw(chance: random.Random) -> dict:
-        return {"address": chance.choice(addresses), "seconds": chance.choice([1, 2]), "seed": chance.randrange(1 << 30)}
+        return {"number": chance.randrange(len(addresses)), "seconds": chance.choice([1, 2]), "seed": chance.randrange(1 << 30)}
 
-    def act(address: str, seconds: int, seed: int) -> bool:
+    def act(number: int, seconds: int, seed: int) -> bool:
+        address = addresses[number]
         noise = threading.Thread(target=_noise, args=(address, seconds, seed), daemon=True)
         noise.start()
         try:
-            done = subprocess.run([attack, address, str(seconds), str(seed)], capture_output=True, text=True,
+            done = subprocess.run([attack, address, str(seconds), str(seed), *protocol], capture_output=True, text=True,
                                   timeout=limits.COMMAND + seconds)
         except subprocess.TimeoutExpired:
             raise Problem(f"hostile connections to {address} did not end within {limits.COMMAND:.0f} s") from None
