@@ -364,7 +364,7 @@ static void note_as_load(BenchShared& shared, const kv::GetAll& read, uint64_t f
             by_timestamp[read.items[i].timestamp.value].push_back({first + i, read.items[i].timestamp.value});
     // A separate session for each transaction, because their order is unknown.
     for (const auto& [timestamp, items] : by_timestamp) {
-        static std::atomic<uint64_t> loads{kv::check::Checker::kSessionsMax};
+        static std::atomic<uint64_t> loads{kv::check::kInitialSessions};
         kv::check::HistorySession session(*shared.history, loads.fetch_add(1));
         session.write(items);
         (void)session.flush();  // HistoryFile::close() reports the error

@@ -62,18 +62,23 @@ void snapshot(Context& context, const std::string& directory) {
                 directory.c_str(), static_cast<unsigned long long>(request.timestamp.value));
 }
 
-void check(Context& context, const std::string& path, bool conditions) {
-    auto history = kv::check::read_history(path);
-    if (!history) return context.fail(history.status());
-    if (history->operations.empty())
-        return context.fail_with(kFailed,
-                                 fmt::format("{} contains no operations: nothing was checked", path));
-    kv::check::CheckResult result = kv::check::check_history(*history, conditions);
+void check(Context& context, const std::vector<std::string>& paths, bool conditions) {
+    std::vector<kv::check::History> histories;
+    for (const std::string& path : paths) {
+        auto history = kv::check::read_history(path);
+        if (!history) return context.fail(history.status());
+        if (history->operations.empty())
+            return context.fail_with(kFailed,
+                                     fmt::format("{} contains no operations: nothing was checked", path));
+        histories.push_back(std::move(*history));
+    }
+    const kv::check::History history = kv::check::merge_histories(std::move(histories));
+    kv::check::CheckResult result = kv::check::check_history(history, conditions);
     if (!result.violations.empty()) context.exit = kViolation;
     if (context.json)
         return context.print({{"transactions", result.transactions},
                               {"operations", result.operations},
-                              {"partial", history->is_partial},
+                              {"partial", history.is_partial},
                               {"unexplained", result.unexplained},
                               {"violations", result.violations}});
     std::printf("%llu operations in %llu transactions: %s\n",
@@ -82,7 +87,7 @@ void check(Context& context, const std::string& path, bool conditions) {
                 !result.violations.empty() ? "NOT Read Atomic, or a condition was broken"
                 : conditions               ? "Read Atomic, and every condition held"
                                            : "Read Atomic");
-    if (history->is_partial)
+    if (history.is_partial)
         std::printf(
             "  the history is incomplete: its writer was killed; %llu reads are of writes that it "
             "does not contain\n",
@@ -113,15 +118,17 @@ void add_snapshot(CLI::App& app, Context& context) {
 }
 
 void add_check(CLI::App& app, Context& context) {
-    auto path = std::make_shared<std::string>();
+    auto paths = std::make_shared<std::vector<std::string>>();
     CLI::App* command = app.add_subcommand(
-        "check", "Check a history that 'bench --history' wrote (exit status 6: not Read Atomic)");
-    command->add_option("file", *path)->required();
+        "check", "Check histories that 'bench --history' wrote (exit status 6: not Read Atomic)");
+    command
+        ->add_option("files", *paths, "The histories of all processes that wrote these keys at the same time")
+        ->required();
     auto conditions = std::make_shared<bool>(false);
     command->add_flag("--conditions", *conditions,
                       "Also check that transactions with conditions on what they read, as those of 'bench "
                       "--conditional-share', have an order");
-    command->callback([&context, path, conditions] { check(context, *path, *conditions); });
+    command->callback([&context, paths, conditions] { check(context, *paths, *conditions); });
 }
 
 }  // namespace wss::kvctl

@@ -110,7 +110,7 @@ class CheckerSession;
 class Checker {
   public:
     using Options = CheckerOptions;
-    static constexpr uint32_t kSessionsMax = 4096;
+    static constexpr uint32_t kSessionsMax = 4096;  // at most kInitialSessions of history.h
 
     explicit Checker(const Options& options);
     ~Checker();

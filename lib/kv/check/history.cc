@@ -84,13 +84,11 @@ size_t HistorySession::write_unknown(std::span<const Item> items) {
 void HistorySession::resolve(size_t unknown, bool committed) {
     Unknown& which = unknown_[unknown];
     which.resolved = true;
-    // The client gave up, and the partitions decided the write later. A committed write becomes a session of
-    // its own, which has no later operations.
+    // The client gave up, and the partitions decided the write later. It becomes a session of its own, which
+    // has no later operations.
     for (size_t i = 0; i < which.count; ++i) {
-        if (committed)
-            lines_[which.first + i].session = (number_ + 1) << 32 | unknown;
-        else
-            lines_[which.first + i].txn = -1;
+        lines_[which.first + i].session = (number_ + 1) * kUnknownSessions | unknown;
+        if (!committed) lines_[which.first + i].txn = -1;
     }
 }
 

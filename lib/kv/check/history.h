@@ -38,6 +38,12 @@ struct Operation {
     bool operator==(const Operation&) const = default;
 };
 
+// Numbers of sessions. Those from kInitialSessions on contain what a process found at its start, as if they
+// had written it. Those from kUnknownSessions on contain one write of unknown outcome each: with txn -1 if
+// the process never read it.
+constexpr uint64_t kInitialSessions = uint64_t{1} << 12;
+constexpr uint64_t kUnknownSessions = uint64_t{1} << 32;
+
 // Suffix of an incomplete history. A killed process leaves a file with this suffix.
 constexpr std::string_view kPartialSuffix = ".partial";
 
@@ -103,6 +109,10 @@ struct History {
 Result<History> parse_history(std::string_view text, const std::string& name);
 // A file named with kPartialSuffix is partial too.
 Result<History> read_history(const std::string& path);
+
+// Joins the histories of several processes that used the same keys. A write of unknown outcome is committed
+// if any process has read it. What a process found at its start is left out where a history has its writer.
+History merge_histories(std::vector<History> histories);
 
 struct CheckResult {
     uint64_t transactions = 0, operations = 0;

@@ -102,6 +102,54 @@ TEST(CheckHistory, detects_colliding_values_and_writes_of_zero) {
     expect_caught("w(1,1,1,1)\nw(2,1,2,1)\n", "two sessions");
 }
 
+std::string violations_of_all(std::initializer_list<std::string> texts) {
+    std::vector<History> histories;
+    for (const std::string& text : texts) {
+        auto history = parse_history(text, "test");
+        EXPECT_TRUE(history) << history.status().to_string();
+        histories.push_back(std::move(*history));
+    }
+    std::string all;
+    for (const std::string& violation : check_history(merge_histories(std::move(histories))).violations)
+        all += violation + "\n";
+    return all;
+}
+
+std::string session(uint64_t number) {
+    return std::to_string(number);
+}
+
+TEST(MergeHistories, finds_the_writers_of_versions_in_the_histories_of_other_processes) {
+    const std::string writer = kLoad + "w(1,20,1,1)\nw(2,20,1,1)\n";
+    const std::string reader = "r(1,20,0,0)\nr(2,20,0,0)\nr(2,20,1,1)\n";
+    EXPECT_EQ(violations_of_all({writer, reader}), "");
+    EXPECT_NE(violations_of(reader), "");
+    EXPECT_NE(
+        violations_of_all({writer, "r(1,20,0,0)\nr(2,10,0,0)\nr(2,20,1,1)\nr(1,10,1,1)\n"}).find("no order"),
+        std::string::npos);
+}
+
+TEST(MergeHistories, prefers_the_writer_of_a_version_to_those_who_found_it_at_their_start) {
+    const std::string found = "w(1,20," + session(kInitialSessions) + ",7)\n";
+    const std::string writer = kLoad + "w(1,20,1,1)\nw(2,20,1,1)\n";
+    EXPECT_EQ(violations_of_all({found + "r(1,20,0,0)\n", writer, found}), "");
+    // Without the writer, one of those who found the version stands for it.
+    EXPECT_EQ(violations_of_all({found + "r(1,20,0,0)\n", found}), "");
+}
+
+TEST(MergeHistories, commits_a_write_of_unknown_outcome_that_another_process_has_read) {
+    const std::string unknown = session(2 * kUnknownSessions);
+    const std::string writer = kLoad + "w(1,20," + unknown + ",-1)\nw(2,20," + unknown + ",-1)\n";
+    EXPECT_EQ(violations_of_all({writer, "r(1,20,0,0)\n"}), "");
+    EXPECT_EQ(violations_of_all({writer, "w(1,20," + session(kInitialSessions) + ",7)\nr(2,20,0,0)\n"}), "");
+    // It is committed as a whole.
+    EXPECT_NE(
+        violations_of_all({writer, "r(1,10,1,1)\nr(2,10,1,1)\nr(1,20,1,2)\nr(2,10,1,2)\n"}).find("no order"),
+        std::string::npos);
+    EXPECT_NE(violations_of_all({kLoad + "w(1,20,1,-1)\n", "r(1,20,0,0)\n"}).find("aborted"),
+              std::string::npos);
+}
+
 TEST(ParseHistory, names_the_line_that_it_cannot_parse) {
     for (const char* line : {"x(1,2,3,4)", "r(1,2,3)", "r(1,2,3,4", "r(1,2,3,-1)", "r(-1,2,3,4)",
                              "r(1,2,3,4)x", "w(1,2,3,-2)", "r()", "r"}) {
@@ -131,11 +179,11 @@ TEST(HistoryFile, lines_of_sessions_are_read_back_in_their_order) {
     unlink(path.c_str());
     ASSERT_TRUE(read);
     int64_t session = int64_t{1} << 40;
-    // The write with unknown outcome is in a session of its own, so none of b's later operations must follow
+    // Each write with unknown outcome is in a session of its own, so none of b's later operations must follow
     // it.
     std::vector<Operation> expected = {{true, 1, 10, 0, 0},
                                        {true, 2, 20, 0, 0},
-                                       {true, 2, 20, 1, -1},
+                                       {true, 2, 20, uint64_t{2} << 32, -1},
                                        {true, 3, 30, (uint64_t{2} << 32) + 1, session + 1},
                                        {false, 1, 10, 1, session + 2}};
     EXPECT_EQ(read->operations, expected);
