@@ -21,12 +21,13 @@ from .actions import Script, World, read_script
 from .block.ceph import CephSoakWorld, CephWorld
 from .block.world import BlockWorld
 from .driver import Driver
+from .kv.world import KvWorld
 from .problems import Problem
 from .processes import environment_of_sanitizers
 from .report import Report
 from .small_disks import unmount_below
 
-WORLDS = {"block": BlockWorld, "ceph": CephWorld, "ceph-soak": CephSoakWorld}
+WORLDS = {"block": BlockWorld, "ceph": CephWorld, "ceph-soak": CephSoakWorld, "kv": KvWorld}
 ROOT = Path(__file__).resolve().parents[2]
 
 

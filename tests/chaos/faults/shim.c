@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Preloaded into a program under test. Moves its time of day, and lets its accesses to one file system fail or take
+ * long, as the page that WSS_CHAOS_SHIM names demands at that moment (shim.py). The page also counts the effects.
+ * Monotonic clocks stay as they are.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NSEC_PER_SEC 1000000000LL
+#define USEC_PER_SEC 1000000LL
+
+/* The order of FIELDS in shim.py. */
+struct page {
+	int64_t clock_offset_us;
+	int64_t device; /* st_dev of the file system */
+	int64_t fail_writes, fail_syncs, fail_reads; /* every n-th fails with EIO; 0: none */
+	int64_t delay_us; /* of each access */
+	int64_t clock_reads, failures, delays; /* effects, counted here */
+};
+
+static volatile struct page *page;
+
+__attribute__((constructor)) static void map_page(void)
+{
+	const char *path = getenv("WSS_CHAOS_SHIM");
+	const int file = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
+	void *mapped;
+
+	if (file < 0)
+		abort();
+	mapped = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	if (mapped == MAP_FAILED)
+		abort();
+	close(file);
+	page = mapped;
+}
+
+/* The function of the next library. */
+#define REAL(name)                                                          \
+	({                                                                  \
+		static __typeof__(&name) found;                             \
+		if (!found)                                                 \
+			found = (__typeof__(&name))dlsym(RTLD_NEXT, #name); \
+		found;                                                      \
+	})
+
+/* --- the time of day --- */
+
+static int64_t clock_offset(void)
+{
+	const int64_t offset = page ? page->clock_offset_us : 0;
+
+	if (offset)
+		__atomic_fetch_add(&page->clock_reads, 1, __ATOMIC_RELAXED);
+	return offset;
+}
+
+static void move(struct timespec *time, int64_t us)
+{
+	const int64_t ns = time->tv_nsec + us % USEC_PER_SEC * 1000;
+
+	time->tv_sec += us / USEC_PER_SEC + (ns < 0 ? -1 : ns / NSEC_PER_SEC);
+	time->tv_nsec = ns < 0 ? ns + NSEC_PER_SEC : ns % NSEC_PER_SEC;
+}
+
+int clock_gettime(clockid_t clock, struct timespec *time)
+{
+	const int result = REAL(clock_gettime)(clock, time);
+
+	if (!result && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE))
+		move(time, clock_offset());
+	return result;
+}
+
+int gettimeofday(struct timeval *restrict time, void *restrict zone)
+{
+	struct timespec now;
+
+	(void)zone;
+	clock_gettime(CLOCK_REALTIME, &now);
+	time->tv_sec = now.tv_sec;
+	time->tv_usec = now.tv_nsec / 1000;
+	return 0;
+}
+
+time_t time(time_t *out)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	if (out)
+		*out = now.tv_sec;
+	return now.tv_sec;
+}
+
+/* A deadline that the program computed from its time of day. */
+int pthread_cond_timedwait(pthread_cond_t *restrict cond, pthread_mutex_t *restrict mutex,
+			   const struct timespec *restrict deadline)
+{
+	typedef int (*wait_fn)(pthread_cond_t *, pthread_mutex_t *, const struct timespec *);
+	static wait_fn real;
+	struct timespec moved = *deadline;
+
+	if (!real)
+		real = (wait_fn)dlvsym(RTLD_NEXT, "pthread_cond_timedwait", "GLIBC_2.3.2");
+	move(&moved, -clock_offset());
+	return real(cond, mutex, &moved);
+}
+
+/* --- the disk --- */
+
+static int is_on_disk(int file)
+{
+	struct stat there;
+
+	return fstat(file, &there) == 0 && S_ISREG(there.st_mode) && (int64_t)there.st_dev == page->device;
+}
+
+/* Returns whether the access shall fail; errno is set. `every` and `count` belong to its kind. */
+static int is_failed(int file, int64_t every, uint64_t *count)
+{
+	const int64_t delay = page ? page->delay_us : 0;
+
+	if (!page || (!every && !delay) || !is_on_disk(file))
+		return 0;
+	if (delay) {
+		usleep(delay);
+		__atomic_fetch_add(&page->delays, 1, __ATOMIC_RELAXED);
+	}
+	if (!every || __atomic_add_fetch(count, 1, __ATOMIC_RELAXED) % every)
+		return 0;
+	__atomic_fetch_add(&page->failures, 1, __ATOMIC_RELAXED);
+	errno = EIO;
+	return 1;
+}
+
+static uint64_t writes, syncs, reads;
+
+ssize_t write(int file, const void *data, size_t length)
+{
+	if (is_failed(file, page ? page->fail_writes : 0, &writes))
+		return -1;
+	return REAL(write)(file, data, length);
+}
+
+ssize_t pwrite(int file, const void *data, size_t length, off_t offset)
+{
+	if (is_failed(file, page ? page->fail_writes : 0, &writes))
+		return -1;
+	return REAL(pwrite)(file, data, length, offset);
+}
+
+ssize_t pread(int file, void *data, size_t length, off_t offset)
+{
+	if (is_failed(file, page ? page->fail_reads : 0, &reads))
+		return -1;
+	return REAL(pread)(file, data, length, offset);
+}
+
+/* A failed sync may have written the data: the real one runs first. */
+int fdatasync(int file)
+{
+	const int result = REAL(fdatasync)(file);
+
+	return is_failed(file, page ? page->fail_syncs : 0, &syncs) ? -1 : result;
+}
+
+int fsync(int file)
+{
+	const int result = REAL(fsync)(file);
+
+	return is_failed(file, page ? page->fail_syncs : 0, &syncs) ? -1 : result;
+}
