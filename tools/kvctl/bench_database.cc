@@ -49,10 +49,12 @@ class StoreDatabase final : public ycsb::Database {
     const kv::GetAll& last_read() const { return get_; }
 
   private:
+    void recall_deletions();
     void check_read();
     void note_read();
     void fill_items(std::span<const std::string> keys, std::span<const std::string> values,
                     const Writer& writer);
+    void note_deletions();
     void draw_fault();
     void note_floors();
     void end_write(std::span<const uint64_t> records, const Writer& writer);
@@ -73,7 +75,7 @@ class StoreDatabase final : public ycsb::Database {
     kv::PutAll put_;
     kv::PutIf put_if_;
     kv::Scan scan_;
-    std::vector<uint64_t> distinct_records_, prints_;
+    std::vector<uint64_t> distinct_records_, prints_, deleted_;
     std::vector<size_t> place_;  // of each requested key, among the distinct ones
     std::vector<kv::Timestamp> floors_;
     std::vector<ReadItem> checked_items_;
@@ -104,9 +106,19 @@ Status StoreDatabase::read_items(std::span<const uint64_t> records, std::span<co
     }
     client_->run(get_);
     if (!get_.status) return get_.status;
+    if (checked_ != nullptr) recall_deletions();
     if (checked_ != nullptr) check_read();
     if (checked_ != nullptr && checked_->history != nullptr) note_read();
     return Status::ok();
+}
+
+// A partition forgets deletions after a while. They are read as if it had not.
+void StoreDatabase::recall_deletions() {
+    for (size_t i = 0; i < get_.items.size(); ++i) {
+        kv::GetAll::Item& item = get_.items[i];
+        if (!item.found && item.timestamp.is_none())
+            item.timestamp = checked_->session->forgotten_deletion(prints_[i], floors_[i]);
+    }
 }
 
 void StoreDatabase::check_read() {
@@ -162,6 +174,14 @@ void StoreDatabase::fill_items(std::span<const std::string> keys, std::span<cons
                                    std::max(values[i].size(), kv::check::stamp_bytes(keys.size())), writer,
                                    prints_[i], prints_);
     }
+    if (checked_ != nullptr) note_deletions();
+}
+
+void StoreDatabase::note_deletions() {
+    deleted_.clear();
+    for (size_t i = 0; i < put_.items.size(); ++i)
+        if (put_.items[i].remove) deleted_.push_back(prints_[i]);
+    checked_->session->will_delete(deleted_);
 }
 
 // A dying client has sent any subset of its prepares and commits.

@@ -56,10 +56,16 @@ struct Checker::Ring {
     std::atomic<uint64_t> begun{0};
 };
 
-// The highest acknowledged timestamp of a key.
+// The highest timestamps of a key: acknowledged, of an acknowledged deletion, of one of unknown outcome.
 struct Checker::Key {
-    std::atomic<uint64_t> fingerprint{0}, acknowledged{0};
+    std::atomic<uint64_t> fingerprint{0}, acknowledged{0}, deleted{0}, perhaps_deleted{0};
 };
+
+static void raise(std::atomic<uint64_t>& to, uint64_t value) {
+    uint64_t before = to.load();
+    while (before < value && !to.compare_exchange_weak(before, value)) {
+    }
+}
 
 Checker::Checker(const Options& options)
     : options_(options),
@@ -165,6 +171,14 @@ Timestamp CheckerSession::floor_of(uint64_t key) const {
     return {known == nullptr ? 0 : known->acknowledged.load(std::memory_order_acquire)};
 }
 
+Timestamp CheckerSession::forgotten_deletion(uint64_t key, Timestamp floor) const {
+    Checker::Key* known = checker_.key(key, false);
+    if (known == nullptr) return {};
+    for (const Timestamp deletion : {Timestamp{known->deleted.load()}, {known->perhaps_deleted.load()}})
+        if (!deletion.is_none() && deletion >= floor) return deletion;
+    return {};
+}
+
 std::string CheckerSession::words(const ReadItem& item) const {
     return fmt::format("session {} read key {:016x} at {}", number_, item.key, item.timestamp.value);
 }
@@ -261,6 +275,7 @@ void CheckerSession::read(std::span<const ReadItem> items) {
 
 Writer CheckerSession::begin_write() {
     Writer writer{checker_.run_, number_, next_++};
+    deleted_.clear();
     Checker::Write& write = ring_->writes[writer.sequence % ring_->writes.size()];
     write.sequence.store(UINT64_MAX);
     write.outcome.store(Outcome::kPending);
@@ -294,17 +309,21 @@ void CheckerSession::end_write(const Writer& writer, Outcome outcome, Timestamp 
                          fmt::format("{} got the timestamp {}, but the session has seen {}", name_of(writer),
                                      timestamp.value, seen_.value));
     seen_ = std::max(seen_, timestamp);
+    note_deletions(outcome, timestamp);
     if (outcome != Outcome::kCommitted) return;
     check_place(writer, timestamp, keys, floors);
     for (uint64_t fingerprint : keys) {
         if (own_.size() < kOwnKeysMax || own_.contains(fingerprint)) own_[fingerprint] = timestamp;
         Checker::Key* key = checker_.key(fingerprint, true);
         if (key == nullptr) continue;
-        uint64_t before = key->acknowledged.load();
-        while (before < timestamp.value &&
-               !key->acknowledged.compare_exchange_weak(before, timestamp.value)) {
-        }
+        raise(key->acknowledged, timestamp.value);
     }
+}
+
+void CheckerSession::note_deletions(Outcome outcome, Timestamp timestamp) {
+    for (uint64_t fingerprint : deleted_)
+        if (Checker::Key* key = checker_.key(fingerprint, true))
+            raise(outcome == Outcome::kCommitted ? key->deleted : key->perhaps_deleted, timestamp.value);
 }
 
 void CheckerSession::check_place(const Writer& writer, Timestamp timestamp, std::span<const uint64_t> keys,

@@ -158,8 +158,14 @@ class CheckerSession {
     Timestamp floor_of(uint64_t key) const;
     void read(std::span<const ReadItem> items);
 
+    // A read has returned neither the key nor a timestamp: it was never written, or the store has forgotten
+    // its deletion. Returns that deletion, or none if none explains the read. `floor`: as in ReadItem.
+    Timestamp forgotten_deletion(uint64_t key, Timestamp floor) const;
+
     // Call it before a write is sent, and stamp its values with the result.
     Writer begin_write();
+    // Call it before end_write() if the write deletes some of its keys.
+    void will_delete(std::span<const uint64_t> keys) { deleted_.assign(keys.begin(), keys.end()); }
     // `floors`: floor_of() of each key, taken before the write was sent. Empty: the write's place is not
     // checked.
     void end_write(const Writer& writer, Outcome outcome, Timestamp timestamp, std::span<const uint64_t> keys,
@@ -171,6 +177,7 @@ class CheckerSession {
   private:
     friend class Checker;
     CheckerSession(Checker& checker, uint32_t number);
+    void note_deletions(Outcome outcome, Timestamp timestamp);
     void check_place(const Writer& writer, Timestamp timestamp, std::span<const uint64_t> keys,
                      std::span<const Timestamp> floors);
     void check_conditions(const Writer& writer, Timestamp timestamp, std::span<const uint64_t> keys,
@@ -187,7 +194,8 @@ class CheckerSession {
     uint64_t next_ = 0;
     Timestamp seen_;  // the highest timestamp that this session has read or written
     std::unordered_map<uint64_t, Timestamp> own_;
-    std::vector<Stamp> stamps_;  // of the read being checked
+    std::vector<Stamp> stamps_;      // of the read being checked
+    std::vector<uint64_t> deleted_;  // keys that the write in progress deletes
 };
 
 }  // namespace wss::kv::check

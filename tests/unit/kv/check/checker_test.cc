@@ -40,6 +40,12 @@ struct History {
         return {key, timestamp, stamped(writer, key, keys)};
     }
 
+    void remove(int session, uint64_t key, uint64_t timestamp, Outcome outcome = Outcome::kCommitted) {
+        Writer writer = sessions[session]->begin_write();
+        sessions[session]->will_delete({&key, 1});
+        sessions[session]->end_write(writer, outcome, {timestamp}, {&key, 1});
+    }
+
     // A read during which no write is acknowledged.
     void read(int session, const std::vector<Version>& versions) {
         std::vector<ReadItem> items;
@@ -69,6 +75,23 @@ TEST(Checker, a_history_without_faults_has_no_violation) {
     EXPECT_EQ(h.checker.report().reads, 2u);
     EXPECT_EQ(h.checker.report().writes, 2u);
     EXPECT_TRUE(h.checker.was_seen(b));
+}
+
+TEST(Checker, a_deletion_that_the_store_has_forgotten_explains_a_missing_key) {
+    History h;
+    CheckerSession& reader = *h.sessions[2];
+    EXPECT_TRUE(reader.forgotten_deletion(kX, {}).is_none());
+    h.write(0, {kX, kY}, 10);
+    EXPECT_TRUE(reader.forgotten_deletion(kX, reader.floor_of(kX)).is_none());
+    h.remove(0, kX, 20);
+    h.remove(1, kX, 30, Outcome::kFailed);
+    EXPECT_EQ(reader.forgotten_deletion(kX, reader.floor_of(kX)).value, 20u);
+    EXPECT_TRUE(reader.forgotten_deletion(kY, reader.floor_of(kY)).is_none());
+    // A later write is lost if the key is missing, unless a deletion may have followed it.
+    h.write(1, {kX}, 40);
+    EXPECT_TRUE(reader.forgotten_deletion(kX, reader.floor_of(kX)).is_none());
+    h.remove(0, kX, 50, Outcome::kUnknown);
+    EXPECT_EQ(reader.forgotten_deletion(kX, reader.floor_of(kX)).value, 50u);
 }
 
 TEST(Checker, a_fractured_read_is_detected) {
