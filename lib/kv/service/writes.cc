@@ -8,6 +8,10 @@
 
 namespace wss::kv {
 
+// Maximum distance of a timestamp from a version that is ahead of the clock. Larger than the lead of a client
+// over a conflicting version, so that the versions of a key that is written often stay near each other.
+constexpr uint64_t kNextVersion_ticks = 1'000'000;
+
 Writes::~Writes() {
     pending_.clear([this](Pending& pending) { partition_.store().forget(&pending); });
 }
@@ -23,6 +27,16 @@ wire::KvStatus Writes::check_timestamp(const Peer& peer, wire::KvKind kind, Time
     if (!LeaseTable::former_until(*peer.lease, timestamp).is_none()) return wire::KvStatus::kTooOld;
     LeaseTable::use(*peer.lease, timestamp);
     return wire::KvStatus::kOk;
+}
+
+// If the clock was set back, the latest version of a key may be ahead of it. Without this exception to the
+// bound, the key could not be written until the clock reaches that version. It applies only if all keys are
+// that far ahead, so that none gets there because of another one.
+bool Writes::follows_versions(Timestamp timestamp, std::span<const store::Write> writes) const {
+    return !writes.empty() && std::all_of(writes.begin(), writes.end(), [&](const store::Write& write) {
+        const uint64_t newest = partition_.store().newest({.writes = {&write, 1}}).ticks();
+        return newest <= timestamp.ticks() && timestamp.ticks() <= newest + kNextVersion_ticks;
+    });
 }
 
 wire::KvStatus Writes::status_of(wire::KvKind kind, bool committing, store::Answer answer) {
@@ -147,6 +161,7 @@ void Writes::prepare(Peer& peer, const wire::KvHeader& header, wire::Bytes messa
     // A repeated message gets the outcome: its locks ended with the first one.
     const bool locked = unlocking && !partition_.store().knows(timestamp);
     const Locked under = locked ? look_at_locks(committing) : Locked{};
+    collect_items();
     const wire::KvStatus status = check_prepare(peer, header, locked, under);
     if (status != wire::KvStatus::kOk) return partition_.refuse_write(peer, header, status, timestamp);
     put_prepared(peer, header, locked, under);
@@ -157,9 +172,11 @@ wire::KvStatus Writes::check_prepare(const Peer& peer, const wire::KvHeader& hea
     // A client must not end another client's locks.
     if (locked && Timestamp{prepare_.owner}.client() != peer.client_id) return wire::KvStatus::kNotLeased;
     // The lease of a lock may have ended. Whatever the clocks show, other clients may have written since.
+    const Timestamp timestamp{prepare_.timestamp};
     wire::KvStatus status = wire::KvStatus::kLockConflict;
-    if (!locked || under.held)
-        status = check_timestamp(peer, header.kind, {prepare_.timestamp}, under.in_bound);
+    if (!locked || under.held) status = check_timestamp(peer, header.kind, timestamp, under.in_bound);
+    if (status == wire::KvStatus::kTooFarAhead && follows_versions(timestamp, writes_))
+        status = check_timestamp(peer, header.kind, timestamp, true);
     for (const wire::KvPrepare::Item& item : prepare_.items)
         if (partition_.check_key(item.key) != wire::KvStatus::kOk) status = wire::KvStatus::kWrongPartition;
     for (const wire::KvPrepare::Condition& condition : prepare_.conditions)
@@ -170,7 +187,7 @@ wire::KvStatus Writes::check_prepare(const Peer& peer, const wire::KvHeader& hea
     return status;
 }
 
-void Writes::put_prepared(Peer& peer, const wire::KvHeader& header, bool locked, const Locked& under) {
+void Writes::collect_items() {
     writes_.clear();
     for (const wire::KvPrepare::Item& item : prepare_.items)
         writes_.push_back(
@@ -178,6 +195,9 @@ void Writes::put_prepared(Peer& peer, const wire::KvHeader& header, bool locked,
     conditions_.clear();
     for (const wire::KvPrepare::Condition& condition : prepare_.conditions)
         conditions_.push_back({.key = condition.key, .expected = {condition.expected}});
+}
+
+void Writes::put_prepared(Peer& peer, const wire::KvHeader& header, bool locked, const Locked& under) {
     const bool conditional = (header.flags & wire::kKvPrepareIf) != 0;
     const bool committing = (header.flags & wire::kKvPrepareCommit) != 0;
     const std::vector<std::byte> participants = encode_participants(prepare_.participants);
@@ -219,26 +239,29 @@ void Writes::put_if(Peer& peer, const wire::KvHeader& header, wire::Bytes messag
     if (!wire::parse(message, put))
         return partition_.refuse(peer, header, wire::KvStatus::kMalformed, "malformed conditional put");
     ++partition_.counters().conditional;
+    store::Write write{.key = put.item.key,
+                       .value = put.item.value,
+                       .tombstone = put.item.is_deleted,
+                       .expires = {put.item.expires}};
+    const Timestamp timestamp{put.timestamp};
     wire::KvStatus status = partition_.check_key(put.item.key);
-    if (status == wire::KvStatus::kOk) status = check_timestamp(peer, header.kind, {put.timestamp});
-    if (status != wire::KvStatus::kOk) return partition_.refuse_write(peer, header, status, {put.timestamp});
+    if (status == wire::KvStatus::kOk) status = check_timestamp(peer, header.kind, timestamp);
+    if (status == wire::KvStatus::kTooFarAhead && follows_versions(timestamp, {&write, 1}))
+        status = check_timestamp(peer, header.kind, timestamp, true);
+    if (status != wire::KvStatus::kOk) return partition_.refuse_write(peer, header, status, timestamp);
     // The conflicting version. Its timestamp may be newer than the writer's clock; the next attempt then uses
     // a later one.
     store::Store& store = partition_.store();
     const store::Found latest = store.get(put.item.key, false);
     const Timestamp theirs =
         latest.presence == store::Presence::kExact ? latest.version.timestamp : Timestamp{};
-    store::Write write{.key = put.item.key,
-                       .value = put.item.value,
-                       .tombstone = put.item.is_deleted,
-                       .expires = {put.item.expires}};
     const store::Condition condition{.key = put.item.key, .expected = {put.expected}};
-    store::Transaction transaction{.timestamp = {put.timestamp},
+    store::Transaction transaction{.timestamp = timestamp,
                                    .writes = {&write, 1},
                                    .alone = true,
                                    .conditions = {&condition, 1},
                                    .conditional = true};
-    Pending& pending = expect(peer, header, {put.timestamp});
+    Pending& pending = expect(peer, header, timestamp);
     pending.committing = true;
     pending.keys = 1;
     const store::Answer given = store.put(transaction, {.run = &Writes::answered, .context = &pending});

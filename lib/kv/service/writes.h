@@ -45,8 +45,10 @@ class Writes {
                                    bool in_bound = false);
     wire::KvStatus check_prepare(const Peer& peer, const wire::KvHeader& header, bool locked,
                                  const Locked& under);
+    bool follows_versions(Timestamp timestamp, std::span<const store::Write> writes) const;
     bool are_distinct_partitions() const;
     Locked look_at_locks(bool committing);
+    void collect_items();
     void put_prepared(Peer& peer, const wire::KvHeader& header, bool locked, const Locked& under);
     void refuse_condition(Pending& pending, const store::Transaction& transaction);
     bool is_prepared(Timestamp timestamp) const;

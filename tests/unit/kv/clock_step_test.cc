@@ -62,6 +62,53 @@ TEST(ClockStep, back_below_the_floor_leaves_a_partition_writable) {
     EXPECT_TRUE(status) << status.to_string();
 }
 
+// Otherwise they could neither be written nor deleted until the clock reaches their versions.
+TEST(ClockStep, back_leaves_keys_writable_that_were_written_while_a_partition_was_ahead) {
+    Cluster cluster({.partitions = 1, .clocks_ahead_us = {kHour_us}});
+    {
+        auto ahead = LocalClient::connect(cluster.client_options());
+        ASSERT_TRUE(ahead) << ahead.status().to_string();
+        ASSERT_TRUE(put(**ahead, {{"key", "ahead"}}));
+    }
+    cluster.step_clock(0, 0);
+    auto client = LocalClient::connect(cluster.client_options());
+    ASSERT_TRUE(client) << client.status().to_string();
+    Status status = put(**client, {{"key", "after"}});
+    EXPECT_TRUE(status) << status.to_string();
+    // Other keys do not get as far ahead.
+    EXPECT_FALSE(put(**client, {{"key", "both"}, {"other", "both"}}));
+    GetAll read;
+    read.items.emplace_back().key = "key";
+    (*client)->run(read);
+    EXPECT_EQ(read.items[0].value, "after");
+    PutIf condition;
+    condition.key = "key";
+    condition.value = "conditional";
+    condition.condition = PutIf::Condition::kTimestamp;
+    condition.expected = read.items[0].timestamp;
+    (*client)->run(condition);
+    EXPECT_TRUE(condition.status) << condition.status.to_string();
+    PutAll deletion;
+    deletion.items.push_back({"key", "", true});
+    (*client)->run(deletion);
+    EXPECT_TRUE(deletion.status) << deletion.status.to_string();
+}
+
+// Timestamps that follow a version may not run away from it.
+TEST(ClockStep, back_does_not_allow_timestamps_far_beyond_the_version_of_a_key) {
+    Cluster cluster({.partitions = 1, .clocks_ahead_us = {kHour_us}});
+    RawClient client(cluster.addresses()[0]);
+    const auto write = [&](uint64_t ticks) {
+        return client.ask(wire::KvKind::kPrepare, wire::kKvPrepareCommit,
+                          write_of(client.transaction(ticks), "key"));
+    };
+    ASSERT_EQ(write(0), wire::KvStatus::kCommitted);
+    cluster.step_clock(0, 0);
+    EXPECT_EQ(write(kHour_us), wire::KvStatus::kTooFarAhead);
+    EXPECT_EQ(write(1'500'000), wire::KvStatus::kTooFarAhead);
+    EXPECT_EQ(write(1000), wire::KvStatus::kCommitted);
+}
+
 // A session whose wall clock the test sets.
 struct SteppedSession {
     explicit SteppedSession(Cluster& cluster) {
