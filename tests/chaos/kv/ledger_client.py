@@ -15,7 +15,7 @@ from typing import Callable
 
 from .. import limits
 from ..problems import Lost, Problem
-from .kvctl import DONE, TIMEOUT, Kvctl, KvctlProcess
+from .kvctl import CONDITION, DONE, TIMEOUT, Kvctl, KvctlProcess
 from .ledger import Item, Ledger, Values, Write
 
 PLAIN, EXPIRING, COUNTERS = 120, 24, 4  # keys of each kind
@@ -25,6 +25,7 @@ LARGE = 100_000
 REMEMBERED = 65536  # requests and answers in the history
 MODES = ([], ["--one-sided", "on"], ["--one-sided", "on", "--address-cache", "0"], ["--transport", "ring"],
          ["--one-sided", "on", "--transport", "ring"], ["--session-order"])
+UNKNOWN = "outcome unknown"  # in the error of a command
 ANSWER = TIMEOUT + limits.CLIENT  # seconds until a request has an answer, also while its client is stopped
 
 
@@ -184,6 +185,25 @@ class LedgerClient(KvctlProcess):
 
     # --- separate commands ---
 
+    def _put_if(self) -> None:
+        """A conditional put of one key, which is a message of its own kind."""
+        key = self.chance.choice(self.plain)
+        if not self.ledger.certain(key):
+            return
+        expected, value = self._expected(key), f"{self.ledger.last + 1}:{key}"
+        write = self.ledger.begin({key: value})
+        condition = ["--if-absent"] if expected is None else ["--if-timestamp", expected]
+        done = self.kvctl.run("--json", "put", key, value, *condition)
+        if done.returncode == DONE:
+            self.ledger.acknowledged(write, json.loads(done.stdout)["timestamp"])
+        elif UNKNOWN in done.stderr:
+            self.ledger.unknown(write, done.stderr)
+        else:
+            self.ledger.failed(write, done.stderr)
+            if done.returncode == CONDITION:
+                raise self.ledger.wrong(f"the condition of a put on {expected} failed: {done.stderr}", key)
+        self.operations += 1
+
     def _count(self) -> None:
         key, counter = self.chance.choice(list(self.counters.items()))
         done = self.kvctl.run("--json", "incr", key)
@@ -194,7 +214,7 @@ class LedgerClient(KvctlProcess):
                 raise Problem(f"{key}: the sum is {value}, expected {counter.low + 1} to {counter.high + 1}")
             counter.low, counter.high = value, counter.high + 1
             self.operations += 1
-        elif "outcome unknown" in done.stderr:
+        elif UNKNOWN in done.stderr:
             counter.high += 1
 
     def _scan(self) -> None:
@@ -264,7 +284,15 @@ class LedgerClient(KvctlProcess):
 
     def write_everywhere(self) -> None:
         """Writes keys of all partitions in one transaction, which must succeed."""
-        values = {key: self.draw_value(key) or "present" for key in self.plain[:24]}
+        self._must_write(self.plain[:24])
+
+    def write_each(self) -> None:
+        """Writes keys of all partitions one by one, which must succeed even if their versions are ahead of the clocks."""
+        for key in self.plain[:24]:
+            self._must_write([key])
+
+    def _must_write(self, keys: list[str]) -> None:
+        values = {key: self.draw_value(key) or "present" for key in keys}
         write = self.ledger.begin(values)
         answer = self._ask_when_healed({"put": values})
         if not self._end_write(write, answer, None):
@@ -309,8 +337,8 @@ class LedgerClient(KvctlProcess):
             raise Lost("the client ended before it answered")
         return json.loads(answer)
 
-    SHARES: tuple[tuple[float, Callable], ...] = ((0.42, _read_some), (0.38, _write_some), (0.1, _write_conditional), (0.0985, _write_expiring),
-                                                  (0.001, _count), (0.0005, _scan))
+    SHARES: tuple[tuple[float, Callable], ...] = ((0.42, _read_some), (0.38, _write_some), (0.1, _write_conditional), (0.0965, _write_expiring),
+                                                  (0.0015, _count), (0.0015, _put_if), (0.0005, _scan))
 
 
 def _item(item: dict) -> Item:

@@ -16,6 +16,7 @@ from .store import Store
 OTHER = ([], ["--kv-memory", "8M"], ["--kv-memory", "32M"], ["--kv-index-memory", "4M"], ["--kv-window-ms", "200"], ["--kv-window-ms", "30000"],
          ["--log-level", "debug"], ["--kv-memory", "16M", "--kv-index-memory", "16M"])
 SMALL = (["--kv-memory", "8M"], ["--kv-index-memory", "1M"])
+FULL = "memory is full"  # in the error of a refused write
 FILLING, FILLING_KEYS, FILLING_BYTES = 10, 32, 60_000  # transactions; keys of each; bytes of a value
 
 
@@ -43,11 +44,11 @@ def fill_memory(store: Store, index: int, options: list[str], how: str) -> bool:
     if not restart_with_options(store, index, options, how):
         return False
     lines = [json.dumps({"put": {f"fill:{number}:{key}": "x" * FILLING_BYTES for key in range(FILLING_KEYS)}}) for number in range(FILLING)]
-    store.kvctl["tcp"].run("txn", stdin="\n".join(lines), timeout=1)
+    answers = store.kvctl["tcp"].run("txn", stdin="\n".join(lines), timeout=1).stdout
     info = store.info(index)
     remove_filling(store)
     restart_with_options(store, index, before, how)
-    return info is not None and info["memory"]["evicted"] + info["memory"]["refused_memory"] > 0
+    return FULL in answers or info is not None and info["memory"]["evicted"] + info["memory"]["refused_memory"] > 0
 
 
 def remove_filling(store: Store) -> bool:

@@ -82,6 +82,7 @@ class KvWorld:
     def _verify(self) -> None:
         for ledger in self.store.ledgers:
             ledger.verify()
+            ledger.write_each()
         if not self.clocks.of_partitions_moved:
             wait_for(lambda: remove_filling(self.store), limits.COMMAND, "the values that filled the memory are deleted")
             for ledger in self.store.ledgers:
