@@ -419,7 +419,9 @@ Status RocksLog::load(LogVisitor& visitor) {
             !parse_transaction(timestamp, value.substr(8), transaction))
             return damaged();
         const bool open = transaction.state == LoggedState::kPrepared;
-        if (open || read64(value) + options_.decisions_s >= now)
+        // The floor must not pass the clock.
+        const bool ahead = timestamp.ticks() + kTicksEpoch_us > now * 1'000'000;
+        if (open || ahead || read64(value) + options_.decisions_s >= now)
             WSS_TRY(visitor.on_transaction(transaction));
         else
             WSS_TRY(visitor.on_floor(timestamp));

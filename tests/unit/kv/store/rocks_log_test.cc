@@ -13,6 +13,7 @@
 #include <fstream>
 #include <map>
 
+#include "lib/kv/hlc.h"
 #include "tests/unit/kv/store/bench.h"
 
 namespace wss::kv::store {
@@ -161,6 +162,30 @@ TEST(KvRocksLog, old_decisions_become_the_floor_and_can_still_be_found) {
     EXPECT_EQ(bench.store->inquire({60}, {}), Answer::kCommitted);
     EXPECT_EQ(bench.store->inquire({55}, {}), Answer::kTooOld);
     EXPECT_EQ(bench.prepare(50, {{"x", "late"}}), Answer::kTooOld);
+}
+
+// A clock that was ahead has left decisions that are ahead. They must not raise the floor past the clock:
+// clients and other partitions would refuse what is above it.
+TEST(KvRocksLog, old_decisions_ahead_of_the_clock_do_not_become_the_floor) {
+    Directory directory;
+    SystemWallClock wall;
+    const Timestamp committed = Timestamp::make(wall.ticks() + 86'400'000'000, 1);
+    const Timestamp aborted = Timestamp::make(wall.ticks() + 86'400'000'000, 2);
+    {
+        std::unique_ptr<RocksLog> log = open(directory);
+        LogBatch batch;
+        batch.put_transaction({.timestamp = committed, .state = LoggedState::kCommitted});
+        batch.put_transaction({.timestamp = aborted, .state = LoggedState::kAborted});
+        log->append(std::move(batch), 0);
+        ASSERT_TRUE(log->flush().is_ok());
+    }
+    sleep(2);
+    Result<std::unique_ptr<RocksLog>> log = RocksLog::open({.path = directory.path(), .decisions_s = 0});
+    ASSERT_TRUE(log.is_ok());
+    Bench bench({.durability = Durability::kSync}, Bench::kArena, log->get());
+    EXPECT_EQ(bench.store->floor(), Timestamp{});
+    EXPECT_EQ(bench.store->inquire(committed, {}), Answer::kCommitted);
+    EXPECT_EQ(bench.store->inquire(aborted, {}), Answer::kAborted);
 }
 
 // The writing process: it reports each transaction of two keys through the pipe once it is acknowledged.
