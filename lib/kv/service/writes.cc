@@ -11,6 +11,8 @@ namespace wss::kv {
 // Maximum distance of a timestamp from a version that is ahead of the clock. Larger than the lead of a client
 // over a conflicting version, so that the versions of a key that is written often stay near each other.
 constexpr uint64_t kNextVersion_ticks = 1'000'000;
+// Inquiries beyond the bound that are answered. Their aborts are remembered until the clock reaches them.
+constexpr uint64_t kInquiriesAheadMax = 4096;
 
 Writes::~Writes() {
     pending_.clear([this](Pending& pending) { partition_.store().forget(&pending); });
@@ -284,8 +286,13 @@ void Writes::decide(Peer& peer, const wire::KvHeader& header, wire::Bytes messag
         return partition_.refuse(peer, header, wire::KvStatus::kMalformed, "malformed decision");
     Timestamp timestamp{decision.timestamp};
     const bool is_inquiry = header.kind == wire::KvKind::kInquire;
-    if (wire::KvStatus status = check_timestamp(peer, header.kind, timestamp); status != wire::KvStatus::kOk)
-        return partition_.refuse_write(peer, header, status, timestamp);
+    wire::KvStatus status = check_timestamp(peer, header.kind, timestamp);
+    // The other partition accepted the transaction while its clock was ahead. It waits for this answer.
+    if (status == wire::KvStatus::kTooFarAhead && is_inquiry && inquiries_ahead_ < kInquiriesAheadMax) {
+        ++inquiries_ahead_;
+        status = wire::KvStatus::kOk;
+    }
+    if (status != wire::KvStatus::kOk) return partition_.refuse_write(peer, header, status, timestamp);
     if (is_inquiry && mutated(Mutation::kTerminationRace) && !is_prepared(timestamp))
         return partition_.answer(peer, header, wire::KvStatus::kAborted, timestamp.value);
     Pending& pending = expect(peer, header, timestamp);

@@ -60,6 +60,7 @@ class Writes {
     Partition& partition_;
     const Terminations& terminations_;
     OwedPool<Pending> pending_;
+    uint64_t inquiries_ahead_ = 0;  // answered since the start
     // Scratch for one message at a time.
     wire::KvPrepare prepare_;
     std::vector<store::Write> writes_;

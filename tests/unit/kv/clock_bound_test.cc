@@ -37,10 +37,29 @@ TEST_F(ClockBound, a_write_beyond_it_is_refused) {
 }
 
 TEST_F(ClockBound, a_decision_beyond_it_is_refused_and_leaves_no_trace) {
-    for (wire::KvKind kind : {wire::KvKind::kAbort, wire::KvKind::kCommit, wire::KvKind::kInquire})
+    for (wire::KvKind kind : {wire::KvKind::kAbort, wire::KvKind::kCommit})
         EXPECT_EQ(decide(kind), wire::KvStatus::kTooFarAhead) << static_cast<int>(kind);
     EXPECT_EQ(statistics().decisions, 0u);
     EXPECT_EQ(statistics().prepared, 0u);
+}
+
+// Another partition needs the answer to decide the transaction, which its wrong clock let it accept.
+TEST_F(ClockBound, an_inquiry_beyond_it_aborts_the_transaction_for_good) {
+    EXPECT_EQ(decide(wire::KvKind::kInquire), wire::KvStatus::kAborted);
+    wire::KvPrepare prepare;
+    prepare.timestamp = far;
+    prepare.participants = {0};
+    prepare.items.emplace_back().key = "key";
+    EXPECT_EQ(client.ask(wire::KvKind::kPrepare, 0, prepare), wire::KvStatus::kAborted);
+}
+
+// Each of them takes memory until the clock reaches it.
+TEST_F(ClockBound, inquiries_beyond_it_are_limited) {
+    wire::KvStatus last = wire::KvStatus::kOk;
+    for (uint64_t i = 0; i < 5000; ++i)
+        last = client.ask(wire::KvKind::kInquire, 0, wire::KvDecision{.timestamp = far + (i << 14)});
+    EXPECT_EQ(last, wire::KvStatus::kTooFarAhead);
+    EXPECT_LT(statistics().decisions, 5000u);
 }
 
 // A transaction that was accepted before the clock was stepped must still be decided.

@@ -2,6 +2,8 @@
 // The wall clock of a partition or of a client is stepped while they are connected.
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "lib/kv/client/session.h"
 #include "tests/unit/kv/cluster.h"
 #include "tests/unit/kv/raw_client.h"
@@ -92,6 +94,26 @@ TEST(ClockStep, back_leaves_keys_writable_that_were_written_while_a_partition_wa
     deletion.items.push_back({"key", "", true});
     (*client)->run(deletion);
     EXPECT_TRUE(deletion.status) << deletion.status.to_string();
+}
+
+// The other partition has refused its part as too far ahead, and the client has died.
+TEST(ClockStep, back_does_not_leave_transactions_undecided) {
+    Cluster cluster({.partitions = 2, .clocks_ahead_us = {kHour_us, 0}});
+    RawClient client(cluster.addresses()[0], 2);
+    wire::KvPrepare prepare = write_of(client.transaction(0), "");
+    const std::string key = key_on(0, 2);
+    prepare.items[0].key = key;
+    prepare.participants = {0, 1};
+    ASSERT_EQ(client.ask(wire::KvKind::kPrepare, 0, prepare), wire::KvStatus::kPrepared);
+    cluster.step_clock(0, 0);
+    SystemClock clock;
+    const Nanoseconds limit = clock.now() + from_s(20);
+    uint64_t prepared = 1;
+    while (prepared > 0 && clock.now() < limit) {
+        cluster.on(0, [&](Service& service) { prepared = service.store().statistics().prepared; });
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    EXPECT_EQ(prepared, 0u);
 }
 
 // Timestamps that follow a version may not run away from it.
