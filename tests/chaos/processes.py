@@ -75,11 +75,12 @@ class Process:
             with self._launching:
                 if self._retired:
                     raise Problem(f"{self.name} was not started: the run has ended")
+                # Before the process: whoever sees the process must not wait for lines of the former one.
+                self.lines = queue.Queue()
                 self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, cwd=self.folder,
                                                 preexec_fn=_child)
         self.starts += 1
         self.paused = False
-        self.lines = queue.Queue()
         threading.Thread(target=self._read, args=(self.process, self.lines), daemon=True).start()
 
     def _read(self, process: subprocess.Popen, lines: queue.Queue) -> None:
