@@ -37,10 +37,15 @@ Status Partition::open(const store::Store::Memory& memory, store::Log* log) {
 // after a step back, so that writes can still pass the floor.
 bool Partition::is_too_far_ahead(Timestamp timestamp, uint64_t lead) {
     const uint64_t now = lease_clock().ticks();
-    if (timestamp.ticks() <= now) return false;
-    const uint64_t ahead = timestamp.ticks() - now;
-    counters_.ahead_max_us = std::max(counters_.ahead_max_us, ahead);
-    return ahead + lead > static_cast<uint64_t>(options_.ahead_max.count / 1000) && !store_->knows(timestamp);
+    if (timestamp.ticks() > now)
+        counters_.ahead_max_us = std::max(counters_.ahead_max_us, timestamp.ticks() - now);
+    return is_beyond_bound(timestamp, lead) && !store_->knows(timestamp);
+}
+
+bool Partition::is_beyond_bound(Timestamp timestamp, uint64_t lead) const {
+    const uint64_t now = lease_clock().ticks();
+    return timestamp.ticks() > now &&
+           timestamp.ticks() - now + lead > static_cast<uint64_t>(options_.ahead_max.count / 1000);
 }
 
 void Partition::note_time(wire::KvKind kind, const Peer& peer, size_t keys, Nanoseconds began) {

@@ -47,6 +47,8 @@ class Partition {
     Timestamp lease_clock() const { return std::max(clock_stamp(), store_->floor()); }
     // `lead`: this part of the bound must stay free.
     bool is_too_far_ahead(Timestamp timestamp, uint64_t lead = 0);
+    // Also of known timestamps.
+    bool is_beyond_bound(Timestamp timestamp, uint64_t lead = 0) const;
     void note_time(wire::KvKind kind, const Peer& peer, size_t keys, Nanoseconds began);
 
     // --- answers

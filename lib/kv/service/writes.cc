@@ -31,13 +31,14 @@ wire::KvStatus Writes::check_timestamp(const Peer& peer, wire::KvKind kind, Time
     return wire::KvStatus::kOk;
 }
 
-// If the clock was set back, the latest version of a key may be ahead of it. Without this exception to the
-// bound, the key could not be written until the clock reaches that version. It applies only if all keys are
-// that far ahead, so that none gets there because of another one.
+// If the clock was set back, the latest version of a key may be beyond the bound. Without this exception, the
+// key could not be written until the clock reaches that version. It applies only if all keys have such a
+// version: no key gets beyond the bound because of another one, or in small steps.
 bool Writes::follows_versions(Timestamp timestamp, std::span<const store::Write> writes) const {
     return !writes.empty() && std::all_of(writes.begin(), writes.end(), [&](const store::Write& write) {
-        const uint64_t newest = partition_.store().newest({.writes = {&write, 1}}).ticks();
-        return newest <= timestamp.ticks() && timestamp.ticks() <= newest + kNextVersion_ticks;
+        const Timestamp newest = partition_.store().newest({.writes = {&write, 1}});
+        return partition_.is_beyond_bound(newest) && newest.ticks() <= timestamp.ticks() &&
+               timestamp.ticks() <= newest.ticks() + kNextVersion_ticks;
     });
 }
 

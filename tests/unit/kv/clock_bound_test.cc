@@ -36,6 +36,22 @@ TEST_F(ClockBound, a_write_beyond_it_is_refused) {
     EXPECT_EQ(client.ask(wire::KvKind::kPutIf, 0, put), wire::KvStatus::kTooFarAhead);
 }
 
+// Otherwise a client could make a key unusable in transactions with other keys.
+TEST_F(ClockBound, a_write_does_not_get_beyond_it_in_small_steps) {
+    wire::KvPrepare prepare;
+    prepare.participants = {0};
+    prepare.items.emplace_back().key = "key";
+    auto write = [&](uint64_t ticks) {
+        prepare.timestamp = client.transaction(ticks);
+        return client.ask(wire::KvKind::kPrepare, wire::kKvPrepareCommit, prepare);
+    };
+    uint64_t ahead = 59'000'000;
+    ASSERT_EQ(write(ahead), wire::KvStatus::kCommitted);
+    wire::KvStatus last = wire::KvStatus::kOk;
+    for (int step = 0; step < 40; ++step) last = write(ahead += 900'000);
+    EXPECT_EQ(last, wire::KvStatus::kTooFarAhead);
+}
+
 TEST_F(ClockBound, a_decision_beyond_it_is_refused_and_leaves_no_trace) {
     for (wire::KvKind kind : {wire::KvKind::kAbort, wire::KvKind::kCommit})
         EXPECT_EQ(decide(kind), wire::KvStatus::kTooFarAhead) << static_cast<int>(kind);
