@@ -27,6 +27,7 @@ constexpr uint32_t kDepth = 64;    // in flight, of `remote` and of each thread 
 constexpr uint32_t kThreads = 16;  // of the pool
 constexpr uint64_t kFileBytes = 64 << 20;
 constexpr uint32_t kBytes = 512;
+constexpr const char* kFabric = "shm";  // of `remote`
 constexpr double kPapersRatio = 32;
 constexpr const char* kMethods[] = {"static", "dynamic"};
 
@@ -95,7 +96,8 @@ Result<Sample> measure_wait(const Setting& setting, const Settings& settings, St
 Result<Sample> measure_target(const Setting& setting, const Settings& settings, Storage& storage,
                               const Window& window) {
     Pollers pollers(setting.pollers, setting.idle);
-    RemotePoint point{.io = {setting.method, kThreads, {.bytes = kBytes}, kDepth, nullptr}};
+    RemotePoint point{.io = {setting.method, kThreads, {.bytes = kBytes}, kDepth, nullptr},
+                      .fabric = kFabric};
     return measure_remote(point, settings, storage, window);
 }
 
@@ -106,6 +108,7 @@ struct Row {
     uint32_t dispatchers = 1;
     Json labels(const char* method) const {
         return {{"what", what},
+                {"fabric", what == "remote" ? kFabric : "local"},
                 {"method", method},
                 {"class", pollers == 0 ? "none"
                           : idle       ? "idle"
