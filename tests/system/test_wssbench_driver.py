@@ -7,11 +7,11 @@ import json
 
 from tests.lab.vm import Vm
 
-GUEST = "python3 -B tests/bench/measurers/lab_guest.py --build $BUILD --module $BUILD/kernel/wss.ko --quick --seconds 0.1 --mib 48 --figures"
+GUEST = "python3 -B tests/bench/measurers/lab_guest.py --build $BUILD --module $BUILD/kernel/wss.ko --quick --seconds 0.5 --mib 48 --figures"
 
 
 def test_wssbench_measures_the_driver(vm: Vm) -> None:
-    said = vm.run(f"{GUEST} mlockv block breakdown", 300).stdout
+    said = vm.run(f"{GUEST} mlockv block breakdown", 600).stdout
     parts = [json.loads(line) for line in said.splitlines()]
     assert [(part["figure"], part["network"]) for part in parts] == [("mlockv", "rxe"), ("block", "rxe"), ("breakdown", "rxe")], "each figure must be a separate line"
     figures = {part["figure"]: part["measured"] for part in parts}

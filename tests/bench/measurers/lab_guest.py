@@ -72,7 +72,10 @@ def row_of(job: dict, pattern: str, rate: float, size: int) -> dict:
 def fio(device: str, pattern: str, size: int, depth: int, seconds: float) -> dict:
     # The time is in milliseconds, as fio rounds a fraction of a second to zero and would then run over the whole device.
     job = fio_job(device, pattern, size, f"--iodepth={depth}", "--ioengine=libaio", "--direct=1", "--time_based", f"--runtime={round(seconds * 1000)}ms", "--ramp_time=200ms")
-    return row_of(job, pattern, job["write" if "write" in pattern else "read"]["iops"], size)
+    rate = job["write" if "write" in pattern else "read"]["iops"]
+    if rate == 0:
+        raise RuntimeError(f"no {pattern} of {size} bytes ended within {seconds} s: measure for longer (--seconds)")
+    return row_of(job, pattern, rate, size)
 
 
 def target_read_bytes(build: str) -> int:
