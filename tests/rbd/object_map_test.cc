@@ -19,6 +19,13 @@ class ObjectMap : public RbdTest {
         EXPECT_NE(refused.error, 0);
         ceph_.refuse(Kind::kWrite, 0);
     }
+    // The client has marked the map because of a refused write, and its looks have found the mark.
+    void have_it_marked() {
+        refuse_one(EPERM);
+        ASSERT_TRUE(ceph_.wait_until([&] { return ceph_.state.map_invalid; }));
+        const uint64_t looks = ceph_.answered(Kind::kLook);
+        ASSERT_TRUE(wait_for([&] { return ceph_.answered(Kind::kLook) >= looks + 3; }));
+    }
     // Notifies the client this many times, and waits each time until the follower has acted.
     void follow_up(int times) {
         for (int i = 0; i < times; ++i) {
@@ -227,13 +234,7 @@ TEST_F(ObjectMap, that_cannot_be_marked_at_the_end_is_reported) {
 // A rebuild may lose the entries of objects that are created meanwhile.
 TEST_F(ObjectMap, that_is_rebuilt_while_the_image_is_open_is_marked_again) {
     open();
-    ceph_.refuse(Kind::kWrite, EPERM);
-    const Io& first = way().write(0, 'a');
-    ASSERT_TRUE(turn_until([&] { return first.is_done; }));
-    ASSERT_TRUE(ceph_.wait_until([&] { return ceph_.state.map_invalid; }));
-    ceph_.refuse(Kind::kWrite, 0);
-    const uint64_t looks = ceph_.answered(Kind::kLook);
-    ASSERT_TRUE(wait_for([&] { return ceph_.answered(Kind::kLook) >= looks + 3; }));
+    ASSERT_NO_FATAL_FAILURE(have_it_marked());
     ceph_.rebuild_map();
     EXPECT_TRUE(ceph_.wait_until([&] { return ceph_.state.map_invalid; }));
     const Io& second = way().write(kObject, 'a');
@@ -244,12 +245,9 @@ TEST_F(ObjectMap, that_is_rebuilt_while_the_image_is_open_is_marked_again) {
 TEST_F(ObjectMap, that_is_rebuilt_between_its_mark_and_the_next_look_is_marked_again) {
     open("close_timeout=20");
     ceph_.hold(Kind::kLook);
-    ceph_.refuse(Kind::kWrite, EPERM);
-    const Io& first = way().write(0, 'a');
-    ASSERT_TRUE(turn_until([&] { return first.is_done; }));
+    refuse_one(EPERM);
     ASSERT_TRUE(ceph_.wait_until([&] { return ceph_.state.map_invalid; }));
     ASSERT_TRUE(wait_for([&] { return ceph_.answered(Kind::kMark) > 0; }));
-    ceph_.refuse(Kind::kWrite, 0);
     std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the client notes the answer
     ceph_.rebuild_map();
     ceph_.release(Kind::kLook);
@@ -258,13 +256,7 @@ TEST_F(ObjectMap, that_is_rebuilt_between_its_mark_and_the_next_look_is_marked_a
 
 TEST_F(ObjectMap, that_was_rebuilt_since_the_last_look_is_marked_at_the_end) {
     open("close_timeout=20");
-    ceph_.refuse(Kind::kWrite, EPERM);
-    const Io& first = way().write(0, 'a');
-    ASSERT_TRUE(turn_until([&] { return first.is_done; }));
-    ASSERT_TRUE(ceph_.wait_until([&] { return ceph_.state.map_invalid; }));
-    ceph_.refuse(Kind::kWrite, 0);
-    const uint64_t looks = ceph_.answered(Kind::kLook);
-    ASSERT_TRUE(wait_for([&] { return ceph_.answered(Kind::kLook) >= looks + 3; }));
+    ASSERT_NO_FATAL_FAILURE(have_it_marked());
     ceph_.hold(Kind::kLook);
     ceph_.rebuild_map();
     std::jthread end([this] { close(); });
@@ -275,12 +267,8 @@ TEST_F(ObjectMap, that_was_rebuilt_since_the_last_look_is_marked_at_the_end) {
 // The last look is up to a second old and still shows the mark that preceded the rebuild.
 TEST_F(ObjectMap, that_was_rebuilt_is_marked_at_the_end_for_later_refusals) {
     open("close_timeout=20");
+    ASSERT_NO_FATAL_FAILURE(have_it_marked());
     ceph_.refuse(Kind::kWrite, EPERM);
-    const Io& first = way().write(0, 'a');
-    ASSERT_TRUE(turn_until([&] { return first.is_done; }));
-    ASSERT_TRUE(ceph_.wait_until([&] { return ceph_.state.map_invalid; }));
-    const uint64_t looks = ceph_.answered(Kind::kLook);
-    ASSERT_TRUE(wait_for([&] { return ceph_.answered(Kind::kLook) >= looks + 3; }));
     ceph_.hold(Kind::kLook);
     ceph_.rebuild_map();
     ceph_.refuse(Kind::kMark, EPERM);
