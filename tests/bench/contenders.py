@@ -129,39 +129,66 @@ def service_guid() -> str:
 
 
 @contextmanager
-def lio_over_srpt(backings: list[str]) -> Iterator[None]:
-    """Linux's SRP target on the RAM disks. The GUID of the RDMA device names its port in configfs."""
+def lio_disks(backings: list[str]) -> Iterator[list[Path]]:
+    """Yields the configfs directories of the RAM disks in Linux's SCSI target, which its fabrics export."""
     Path("/etc/target").mkdir(exist_ok=True)
-    sh("modprobe target_core_mod; modprobe target_core_iblock; modprobe ib_srpt srp_max_req_size=8260; "
-       "mountpoint -q /sys/kernel/config || mount -t configfs none /sys/kernel/config")
-    adapter, fabric = CONFIGFS / "target/core/iblock_0", CONFIGFS / "target/srpt"
-    fabric.mkdir(exist_ok=True)
-    write(fabric / "discovery_auth/rdma_cm_port", "5556")
-    guid = Path("/sys/class/infiniband/rxe0/node_guid").read_text().strip()
-    group = fabric / guid / guid
-    member = group / "acls" / ADDRESS
-    numbers = range(len(backings))
-    disks = [adapter / f"ram{number}" for number in numbers]
-    units = [group / f"lun/lun_{number}" for number in numbers]
-    mapped = [member / f"lun_{number}" for number in numbers]
-    for disk, unit, backing in zip(disks, units, backings):
+    sh("modprobe target_core_mod; modprobe target_core_iblock; mountpoint -q /sys/kernel/config || mount -t configfs none /sys/kernel/config")
+    adapter = CONFIGFS / "target/core/iblock_0"
+    disks = [adapter / f"ram{number}" for number in range(len(backings))]
+    for disk, backing in zip(disks, backings):
         disk.mkdir(parents=True)
         write(disk / "control", f"udev_path={backing}")
         write(disk / "enable", "1")
+    try:
+        yield disks
+    finally:
+        for directory in (*disks, adapter):
+            directory.rmdir()
+
+
+@contextmanager
+def lio_units(group: Path, disks: list[Path]) -> Iterator[list[Path]]:
+    """Yields one logical unit for each disk in a target portal group of Linux's SCSI target."""
+    units = [group / f"lun/lun_{number}" for number in range(len(disks))]
+    for unit, disk in zip(units, disks):
         unit.mkdir(parents=True)
         (unit / "port").symlink_to(disk)
-    member.mkdir()
-    for one, unit in zip(mapped, units):
-        one.mkdir()
-        (one / "port").symlink_to(unit)
-    write(group / "enable", "1")
     try:
-        yield
+        yield units
     finally:
-        write(group / "enable", "0")
-        for one in (*mapped, *units):
-            (one / "port").unlink()
-        for directory in (*mapped, member, *units, group, fabric / guid, fabric, *disks, adapter):
+        for unit in units:
+            (unit / "port").unlink()
+            unit.rmdir()
+
+
+@contextmanager
+def lio_over_srpt(backings: list[str]) -> Iterator[None]:
+    """Linux's SRP target on the RAM disks. The GUID of the RDMA device names its port in configfs."""
+    with lio_disks(backings) as disks:
+        sh("modprobe ib_srpt srp_max_req_size=8260")
+        fabric = CONFIGFS / "target/srpt"
+        fabric.mkdir(exist_ok=True)
+        write(fabric / "discovery_auth/rdma_cm_port", "5556")
+        guid = Path("/sys/class/infiniband/rxe0/node_guid").read_text().strip()
+        group = fabric / guid / guid
+        member = group / "acls" / ADDRESS
+        group.mkdir(parents=True)
+        with lio_units(group, disks) as units:
+            member.mkdir()
+            mapped = [member / unit.name for unit in units]
+            for one, unit in zip(mapped, units):
+                one.mkdir()
+                (one / "port").symlink_to(unit)
+            write(group / "enable", "1")
+            try:
+                yield
+            finally:
+                write(group / "enable", "0")
+                for one in mapped:
+                    (one / "port").unlink()
+                for directory in (*mapped, member):
+                    directory.rmdir()
+        for directory in (group, fabric / guid, fabric):
             directory.rmdir()
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Benchmarks. Their numbers are instruction counts of a deterministic machine, or ratios within one run.
 .PHONY: bench-peers
-bench-peers: programs modules ## compare WSS with nvme-rdma, ib_srp and rnbd in one deterministic VM; build/bench/peers.json (PEERS='--workloads …', PEERS='--kernel newer')
+bench-peers: programs modules ## compare WSS with nvme-rdma, ib_srp, iSER and rnbd in one deterministic VM; build/bench/peers.json (PEERS='--workloads …', PEERS='--kernel newer')
 	rnbd=$$(tests/lab/kernels/left_out.sh rnbd $(notdir $(patsubst %/,%,$(dir $(KDIR))))) && \
 	$(LAB_ENV) /usr/bin/python3 -B -m tests.bench.peers --build $(BUILD) --module $(BUILD)/kernel/wss.ko --rnbd "$$rnbd" $(PEERS)
 

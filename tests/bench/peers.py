@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make bench-peers`: compares WSS with nvme-rdma -> nvmet, ib_srp -> ib_srpt and rnbd in one deterministic machine.
+"""`make bench-peers`: compares WSS with nvme-rdma -> nvmet, ib_srp -> ib_srpt, ib_iser -> isert and tgt, and rnbd in one deterministic machine.
 
 Time in that machine depends only on the executed instructions (2 ns each). The printed I/Os per second therefore show how many
 instructions initiator, target, RDMA stack and block layer together need for an I/O, at 500 million per second. Writes
@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 INSTRUCTIONS_PER_SECOND = 500e6
 # WSS variants by the target's backend: its own memory, or the kernel's RAM disk, accessed through libaio like any block device.
 BACKINGS = {"wss": "ram", "wss-brd": "brd"}
-PEERS = ("nvme-rdma", "ib_srp", "rnbd")  # all of them on the kernel's RAM disk
+PEERS = ("nvme-rdma", "ib_srp", "iser", "iser-tgt", "rnbd")  # all of them on the kernel's RAM disk
 
 
 def say(text: str) -> None:

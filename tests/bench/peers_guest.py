@@ -17,10 +17,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from tests.bench.contenders import nvme_over_rdma, ramdisks, rnbd, srp, wss  # noqa: E402
+from tests.bench.iser import iser, iser_tgt  # noqa: E402
 from tests.bench.workloads import WORKLOADS, Setup, Workload, fill, measure  # noqa: E402
 
-PEERS = {"nvme-rdma": nvme_over_rdma, "ib_srp": srp}
-CANNOT_POLL = {"ib_srp"}
+PEERS = {"nvme-rdma": nvme_over_rdma, "ib_srp": srp, "iser": iser, "iser-tgt": iser_tgt}
+CANNOT_POLL = {"ib_srp", "iser", "iser-tgt"}
 
 
 @contextmanager
