@@ -134,7 +134,10 @@ struct OpenOptions {
     uint64_t size = 0;  // bytes to which a file is created or grown; 0: keep its size
     bool create = false;
     bool read_only = false;
-    bool grow = true;       // false: a file shorter than `size` has lost data, which is an error
+    bool grow = true;  // false: a file shorter than `size` has lost data, which is an error
+    // Begin with at most this size; 0: no limit. A larger size is reported afterwards, as by watch_size().
+    // Only for storage that others may resize.
+    uint64_t at_most = 0;
     bool any_size = false;  // `size` is from before others took the storage: a different size is allowed
     bool steal = false;     // shut out a live owner, where storage has one owner at a time
     std::string owner;      // identifies the opener across restarts; empty: a new owner

@@ -22,6 +22,7 @@ struct SizeNotices::State {
     uint64_t reported = 0;  // to the user; 0: nothing yet
     uint64_t lowest = 0;    // since `reported`; less than it while a shrink waits to be reported
     uint64_t latest = 0;
+    uint64_t known = UINT64_MAX;      // the size with which the first user begins at most
     uint64_t own_limit = UINT64_MAX;  // maximum size during the user's own resize
     uint64_t own_changes = 0;
     bool lost = false, loss_reported = false, watched = false, stopping = false;
@@ -36,7 +37,7 @@ struct SizeNotices::State {
     }
     void set_size() { size.store(std::min(lowest, own_limit), std::memory_order_release); }
     void forget() {
-        reported = lowest = latest;
+        reported = lowest = std::min(latest, known);
         set_size();
     }
     void note(uint64_t bytes) { lowest = lowest == 0 ? bytes : std::min(lowest, bytes); }
@@ -82,7 +83,8 @@ SizeNotices::~SizeNotices() {
     state_->news.notify_one();
 }
 
-Status SizeNotices::start(uint64_t bytes) {
+Status SizeNotices::start(uint64_t bytes, uint64_t known) {
+    if (known != 0) state_->known = known;  // the thread does not run yet
     begin(bytes);
     auto thread = start_thread("changes of the storage's size", [state = state_] { run(state); });
     if (!thread) return thread.status();
@@ -158,6 +160,7 @@ void SizeNotices::watch(Backend::SizeChanged changed) {
     }
     std::lock_guard lock(state_->m);
     state_->watched = wanted;
+    if (wanted) state_->known = UINT64_MAX;
     if (!wanted) state_->forget();
     state_->news.notify_one();
 }

@@ -31,9 +31,10 @@ class SizeNotices {
     SizeNotices(const SizeNotices&) = delete;
     SizeNotices& operator=(const SizeNotices&) = delete;
 
-    // Starts the thread that sends the notices. `bytes` is the size to begin with. Fails if no thread can be
+    // Starts the thread that sends the notices. `bytes` is the size to begin with. `known`: the size that the
+    // user has; a larger one is reported to it; 0: the user takes what it finds. Fails if no thread can be
     // created.
-    Status start(uint64_t bytes);
+    Status start(uint64_t bytes, uint64_t known = 0);
 
     uint64_t size() const noexcept;
     // The last known size, after a change by others or by the user. The user may not have been notified of it

@@ -57,8 +57,10 @@ Status AbsentVolumes::may_open(const volume::Volume& volume) const {
     if (const DirtyVolume* other = other_by_storage(members_.now().dirty, volume))
         return refused_for(volume, *other);
     auto known = members_.now().dirty.find(volume.wwid());
-    if (known == members_.now().dirty.end() || known->second.bytes <= volume.size() || volume.shrinking())
-        return Status::ok();
+    if (known == members_.now().dirty.end() || known->second.bytes <= volume.size()) return Status::ok();
+    // Lines beyond the end of a shrink that was cut off are to be dropped, those before it are not.
+    const uint64_t drops_from = volume.drops_from();
+    if (drops_from != 0 && drops_from <= volume.size()) return Status::ok();
     return failure(
         Code::kRefused,
         "volume {} has {} but had {} when it was last served, and cache engines may hold writes "

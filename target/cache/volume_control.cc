@@ -39,7 +39,7 @@ CachedVolume* VolumeControl::add(volume::OpenVolume& open) {
     // Lines that recovery found have one copy.
     uses_.single.want(volume);
     note_dirty(volume, uses_.members.now().dirty.contains(wwid) || may_write_back(volume));
-    if (open.volume().shrinking()) shrink(volume, nullptr);
+    if (open.volume().drops_from() != 0) shrink(volume, nullptr);
     return &volume;
 }
 

@@ -61,15 +61,30 @@ bool take(const Json& object, const char* key, std::vector<std::string>& values)
     return AccessList::parse(values).is_ok();
 }
 
+void add_sizes(const RecordedSizes& sizes, Json& json) {
+    if (sizes.resized != 0) json["resized"] = sizes.resized;
+    if (sizes.part != 0) json["part"] = sizes.part;
+    if (sizes.shrinking) json["shrinking"] = true;
+    if (sizes.followed) json["followed"] = true;
+    if (sizes.cut_from != 0) json["cut_from"] = sizes.cut_from;
+    if (!sizes.cut_ownership.empty()) json["cut_ownership"] = sizes.cut_ownership;
+}
+
+bool take_sizes(const Json& json, RecordedSizes& sizes) {
+    const auto take_if_there = [&](const char* key, auto& value) {
+        return !json.contains(key) || take(json, key, value);
+    };
+    return take_if_there("resized", sizes.resized) && take_if_there("part", sizes.part) &&
+           take_if_there("shrinking", sizes.shrinking) && take_if_there("followed", sizes.followed) &&
+           take_if_there("cut_from", sizes.cut_from) && take_if_there("cut_ownership", sizes.cut_ownership);
+}
+
 Json to_json(const StoredVolume& volume) {
     Json json{{"name", volume.options.name},
               {"lun", volume.identity.lun},
               {"wwid", fmt::format("{:015x}", volume.identity.wwid)},
               {"declared", volume.options.declared}};
-    if (volume.resized != 0) json["resized"] = volume.resized;
-    if (volume.shrinking) json["shrinking"] = true;
-    if (volume.cut_from != 0) json["cut_from"] = volume.cut_from;
-    if (!volume.cut_ownership.empty()) json["cut_ownership"] = volume.cut_ownership;
+    add_sizes(volume.sizes, json);
     if (volume.unmade) json["unmade"] = true;
     if (volume.deleted) json["deleted"] = true;
     if (volume.write_protected) json["write_protected"] = true;
@@ -95,10 +110,7 @@ Status parse_volume(const Json& json, const std::string& path, size_t index, Sto
     if (fine && !options.declared)
         fine = take(json, "backend", options.backend) && take(json, "size", options.size) &&
                take(json, "block_size", block_size) && take(json, "read_only", options.read_only);
-    if (fine && json.contains("resized")) fine = take(json, "resized", volume.resized);
-    if (fine && json.contains("shrinking")) fine = take(json, "shrinking", volume.shrinking);
-    if (fine && json.contains("cut_from")) fine = take(json, "cut_from", volume.cut_from);
-    if (fine && json.contains("cut_ownership")) fine = take(json, "cut_ownership", volume.cut_ownership);
+    fine = fine && take_sizes(json, volume.sizes);
     if (fine && json.contains("unmade")) fine = take(json, "unmade", volume.unmade);
     if (fine && json.contains("deleted")) fine = take(json, "deleted", volume.deleted);
     // Files that are older than access lists have none.

@@ -12,6 +12,7 @@
 
 #include "lib/base/status.h"
 #include "target/volume/options.h"
+#include "target/volume/recorded_sizes.h"
 #include "target/volume/state_lock.h"
 
 namespace wss::volume {
@@ -21,13 +22,10 @@ namespace wss::volume {
 struct StoredVolume {
     VolumeOptions options;
     Identity identity;
-    uint64_t resized = 0;          // size given at run time; 0: never
+    RecordedSizes sizes;
     bool write_protected = false;  // made read-only at run time
     bool access_changed = false;   // at run time, to options.access, also of declared volumes
     bool limits_changed = false;   // at run time, to options.limits, also of declared volumes
-    bool shrinking = false;        // a shrink to `resized` may be incomplete
-    uint64_t cut_from = 0;         // size of the backend that has yet to be shrunk; 0: none
-    std::string cut_ownership;     // its ownership() then; no shrink if it has had another owner since
     bool unmade = false;           // never opened, or deleted: its storage may be created
     bool deleted = false;          // its deletion is not complete; only name and identity are known
     bool operator==(const StoredVolume&) const = default;

@@ -102,8 +102,8 @@ class Volume : public ListNode<> {
     // The whole volume as memory; empty if its backend is not memory. The address never changes. The length
     // follows resize().
     std::span<std::byte> memory() const;
-    // It was opened while a shrink by the operator was incomplete: data beyond its end must be dropped.
-    bool shrinking() const { return shrinking_; }
+    // It was opened while a shrink to this size was incomplete: data beyond that must be dropped. 0: none.
+    uint64_t drops_from() const { return drops_from_; }
     // The extension that the owner of the VolumeSet attached, or nullptr.
     Extension* extension() const { return extension_.get(); }
 
@@ -128,7 +128,7 @@ class Volume : public ListNode<> {
     const Identity identity_;
     const io::StorageName storage_name_;  // as of its opening, because file system calls may block
     std::unique_ptr<io::Backend> backend_;
-    bool shrinking_ = false;
+    uint64_t drops_from_ = 0;
     bool takes_all_ = false;  // covers all of its storage, whose size is not known yet
     bool closing_ = false;    // begin_close() was called
     io::Limits limits_;

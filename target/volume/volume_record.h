@@ -19,9 +19,11 @@ struct VolumeSet::Record {
     VolumeOptions options;         // as requested; `volume` has the results. `limits` guarded by m_
     bool write_protected = false;  // by an earlier set_read_only()
     bool grow = true;              // extend a file that is too short
-    bool shrinking = false;        // see Known
-    uint64_t cut_from = 0;
-    std::string cut_ownership;
+    RecordedSizes sizes;
+    uint64_t configured_size = 0;  // `options` may have one that was set at run time
+    // The volume begins with at most this size, because a shrink with which it followed its storage was cut
+    // off; 0: no limit.
+    uint64_t at_most = 0;
     // The next start requires the size that the volume has. False: it covers all of the storage then.
     bool keeps_size = true;
     uint64_t part = 0;  // for Volume::part_; 0: derived from the sizes of volume and storage
@@ -31,6 +33,10 @@ struct VolumeSet::Record {
     std::shared_ptr<Volume> volume;
     uint64_t storage_bytes = 0;  // its size when `volume` was created
     std::vector<std::unique_ptr<OpenVolume>> opens;
+    // Takes what was set at run time, before it is opened.
+    void restore(const Known& known);
+    // Ends a shrink that the end of the target cut off, but leaves the storage unchanged.
+    void end_shrink(VolumeSet& set) const;
     // At a start: forgets a shrink of the backend that this target must no longer make.
     void check_cut(const io::Backend& backend);
     State state = State::kOpening;  // guarded by m_

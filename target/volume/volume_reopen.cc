@@ -115,6 +115,7 @@ Result<VolumeSet::RecordPtr> VolumeSet::make_again(const Record& lost, const Vol
     record->options.size = volume.lost_all() ? 0 : volume.size();
     record->grow = false;
     record->identity = lost.identity;
+    record->configured_size = lost.configured_size;
     record->keeps_size = lost.keeps_size;
     record->part = volume.part_.load();
     record->reopening = true;
@@ -148,11 +149,11 @@ Status VolumeSet::LostVolume::save_for(const Record& made) {
         before = known;
         const uint64_t bytes = made.volume->size(), configured = record_->options.size;
         if (!made.keeps_size && made.part == 0 && made.volume->is_all_of(made.storage_bytes))
-            known.resized = 0;
-        else if (known.resized != 0 || (configured != 0 && configured != bytes))
-            known.resized = bytes;
+            known.sizes.resized = 0;
+        else if (known.sizes.resized != 0 || (configured != 0 && configured != bytes))
+            known.sizes.resized = bytes;
         // An incomplete shrink is dropped: others have since written the data that it would remove.
-        known.end_shrink();
+        known.sizes.end_shrink();
     });
     if (!there) return removed_meanwhile();
     Status saved = set_.save();

@@ -27,7 +27,7 @@ struct VolumeSet::Resize {
     std::shared_ptr<Turn> turn;
     uint64_t bytes = 0;      // requested
     uint64_t shrink_to = 0;  // first, if not 0: an incomplete shrink is completed before the volume grows
-    uint64_t cut_from = 0;   // see Known
+    uint64_t cut_from = 0;   // see RecordedSizes
     bool follows = false;    // its storage has that size already, and is not changed
     bool shrunk = false;     // storage has shrunk to `shrink_to`
     bool grows() const { return bytes > shrink_to; }
@@ -72,7 +72,7 @@ Result<VolumeSet::Resize> VolumeSet::begin_resize(const std::string& name, uint6
             name);
     const uint64_t size = volume->size(), backend_size = volume->backend().limits().size;
     auto known = known_.find(name);
-    const bool shrinking = known != known_.end() && known->second.shrinking;
+    const bool shrinking = known != known_.end() && known->second.sizes.shrinking;
     if ((*record)->resizing.exchange(true))
         return failure(Code::kBusy, "volume {}: another resize is still in progress; try again", name);
     Resize change{.name = name,
@@ -85,7 +85,7 @@ Result<VolumeSet::Resize> VolumeSet::begin_resize(const std::string& name, uint6
     // their data.
     if (follows) return change;
     // During a shrink the backend may still have its former size, whatever it reports now.
-    const uint64_t pending = shrinking ? known->second.cut_from : 0;
+    const uint64_t pending = shrinking ? known->second.sizes.cut_from : 0;
     if (pending != 0 && (backend_size == size || backend_size == pending))
         change.cut_from = pending;
     else if (change.shrink_to != 0 && change.shrink_to < size && backend_size == size)
@@ -106,10 +106,12 @@ Status VolumeSet::begin_shrink(const Resize& change) {
     Known before;
     const bool there = remember(*change.volume, [&](Known& known) {
         before = known;
-        known.resized = change.size_to_require(change.shrink_to, change.follows && change.volume->part_ == 0);
-        known.shrinking = true;
-        known.cut_from = change.cut_from;
-        known.cut_ownership = change.cut_from != 0 ? backend.ownership() : std::string();
+        known.sizes.resized = change.shrink_to;  // the next start drops the data beyond it
+        known.sizes.followed = change.follows && change.volume->part_ == 0;
+        if (!change.follows) known.sizes.part = change.shrink_to;
+        known.sizes.shrinking = true;
+        known.sizes.cut_from = change.cut_from;
+        known.sizes.cut_ownership = change.cut_from != 0 ? backend.ownership() : std::string();
     });
     if (!there) return removed_meanwhile();
     Status saved = save();
@@ -158,10 +160,11 @@ Status VolumeSet::end_shrink(const Resize& change) {
     }
     std::lock_guard changing(change_m_);
     change.note_part();
-    const bool is_all = change.volume->part_ == 0 && change.volume->is_all_of(backend.limits().size);
+    const bool is_all = change.volume->part_ == 0;
     const bool there = remember(*change.volume, [&](Known& known) {
-        known.end_shrink();
-        known.resized = change.size_to_require(change.shrink_to, is_all);
+        known.sizes.end_shrink();
+        known.sizes.resized = change.size_to_require(change.shrink_to, is_all);
+        if (!change.follows) known.sizes.part = change.volume->part_;
     });
     if (!there) return removed_meanwhile();
     if (change.grows()) return Status::ok();
@@ -190,13 +193,15 @@ Status VolumeSet::grow(const Resize& change) {
     const uint64_t whole = backend.limits().size / volume.block_size() * volume.block_size();
     const bool is_all = change.bytes == whole && !(change.follows && volume.part_ != 0);
     std::unique_lock changing(change_m_);
-    uint64_t before = 0;
+    RecordedSizes before;
     const bool there = remember(volume, [&](Known& known) {
-        before = std::exchange(known.resized, change.size_to_require(change.bytes, is_all));
+        before = known.sizes;
+        known.sizes.resized = change.size_to_require(change.bytes, is_all);
+        if (!change.follows) known.sizes.part = is_all ? 0 : change.bytes;
     });
     if (!there) return removed_meanwhile();
     if (Status saved = save(); !saved) {
-        remember(volume, [&](Known& known) { known.resized = before; });
+        remember(volume, [&](Known& known) { known.sizes = before; });
         // A change that follows storage is repeated, and Following logs the reason.
         if (Status again = save(); !again && !change.follows) log::error("{}", again.to_string());
         changing.unlock();  // storage may not answer
@@ -323,19 +328,39 @@ Status VolumeSet::Resize::end_later(VolumeSet& set, const std::shared_ptr<Begun>
 // they have added, so a start never shrinks it. The shrink stays recorded, so that the operator can repeat
 // it, while the storage keeps its former size and owner.
 void VolumeSet::Record::check_cut(const io::Backend& backend) {
-    if (cut_from == 0) return;
-    if (!io::is_same_ownership(cut_ownership, backend.ownership()))
+    if (sizes.cut_from == 0) return;
+    if (!io::is_same_ownership(sizes.cut_ownership, backend.ownership()))
         log::warning(
             "volume {}: another owner has had its storage since a shrink from {} to {} began: the storage is "
             "not shrunk, and data beyond the end is not served",
-            options.name, readable_size(cut_from), readable_size(options.size));
-    else if (backend.limits().size == cut_from)
+            options.name, readable_size(sizes.cut_from), readable_size(options.size));
+    else if (backend.limits().size == sizes.cut_from)
         return log::warning(
             "volume {}: its storage has {}: a shrink to {} was incomplete when the target ended; data beyond "
             "the end is not served; wssctl volume resize {} {} shrinks the storage",
-            options.name, readable_size(cut_from), readable_size(options.size), options.name, options.size);
-    cut_from = 0;
-    cut_ownership.clear();
+            options.name, readable_size(sizes.cut_from), readable_size(options.size), options.name,
+            options.size);
+    sizes.forget_cut();
+}
+
+// The observers have been told to drop the data beyond the end of a shrink that was cut off. The record of
+// the shrink stays until they have: a later start would otherwise serve that data, or drop data that was
+// written since. Storage that has grown meanwhile reports that afterwards.
+void VolumeSet::Record::end_shrink(VolumeSet& set) const {
+    auto change = set.begin_resize(options.name, volume->size(), true);
+    if (!change) return;  // another change, which ends the shrink, has begun
+    const auto dropped = Begun::begin([&](Done done) { set.drop_beyond(*change, std::move(done)); });
+    const Status begun = set.late_ends_.begin([&set, change = *change, dropped](const std::stop_token& stop) {
+        if (!dropped->wait(stop)) return;
+        Status ended = set.end_of(*dropped, "ending the shrink of volume " + change.name);
+        if (ended) ended = set.end_shrink(change);
+        if (!ended)
+            log::info("volume {}: its shrink stays recorded as incomplete: {}", change.name,
+                      ended.to_string());
+    });
+    if (!begun)
+        log::warning("volume {}: its shrink stays recorded as incomplete: {}", options.name,
+                     begun.to_string());
 }
 
 std::shared_ptr<const AccessList> nobody() {
@@ -360,7 +385,7 @@ bool VolumeSet::storage_lost(const std::string& name, const Volume* volume, uint
     if (live != nullptr) {
         // The storage must no longer be shrunk: others write to it. Engines drop their data beyond the end.
         std::lock_guard changing(change_m_);
-        remember(*live, [](Known& known) { known.forget_cut(); });
+        remember(*live, [](Known& known) { known.sizes.forget_cut(); });
         save_again();
     }
     if (live != nullptr)
@@ -378,7 +403,7 @@ struct VolumeSet::Following {
     bool is_shrinking() const {
         std::lock_guard lock(set.m_);
         auto known = set.known_.find(name);
-        return known != set.known_.end() && known->second.shrinking;
+        return known != set.known_.end() && known->second.sizes.shrinking;
     }
     void note(uint64_t bytes, const Status& status) const {
         std::string now;

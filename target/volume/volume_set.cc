@@ -106,22 +106,9 @@ Result<VolumeSet::RecordPtr> VolumeSet::reserve(const VolumeOptions& options, bo
     if (!identity) return identity.status();
     auto record = std::make_shared<Record>();
     record->options = options;
+    record->configured_size = options.size;
     record->keeps_size = options.size != 0 || !options.declared;
-    if (auto known = known_.find(options.name); known != known_.end()) {
-        if (known->second.resized != 0) {
-            record->options.size = known->second.resized;
-            record->grow = false;  // its storage had that size
-            // Others may have shrunk its storage. Its part stays the configured one.
-            if (options.declared && options.size > known->second.resized) record->part = options.size;
-        }
-        if (!known->second.unmade) record->options.create = false;
-        record->shrinking = known->second.shrinking;
-        record->cut_from = known->second.cut_from;
-        record->cut_ownership = known->second.cut_ownership;
-        record->write_protected = known->second.write_protected;
-        if (known->second.access) record->options.access = *known->second.access;
-        if (known->second.limits) record->options.limits = *known->second.limits;
-    }
+    if (auto known = known_.find(options.name); known != known_.end()) record->restore(known->second);
     WSS_TRY(check_limits(record->options.limits).within(fmt::format("volume {}", options.name)));
     auto access = AccessList::parse(record->options.access);
     if (!access) return access.status().within(fmt::format("volume {}", options.name));
@@ -297,7 +284,7 @@ Status VolumeSet::make_volume(Record& record, std::unique_ptr<io::Backend> backe
     record.storage_bytes = limits.size;
     record.volume = closer_->make(options, record.identity, std::move(backend));
     if (record.write_protected) record.volume->read_only_.store(true, std::memory_order_relaxed);
-    record.volume->shrinking_ = record.shrinking;
+    record.volume->drops_from_ = record.sizes.shrinking ? record.sizes.resized : 0;
     record.volume->part_ = record.part;
     if (record.part == 0 && !record.volume->is_all_of(limits.size))
         record.volume->part_ = record.volume->size();
@@ -334,6 +321,7 @@ void VolumeSet::open_async(const VolumeOptions& options, const Opening& how, Don
                                                        .create = record->options.create,
                                                        .read_only = options.read_only,
                                                        .grow = record->grow,
+                                                       .at_most = record->at_most,
                                                        .steal = how.steal});
         if (!backend) return backend.status().within(fmt::format("volume {}", options.name));
         return make_volume(*record, std::move(*backend));
@@ -371,20 +359,21 @@ void VolumeSet::serve(const RecordPtr& record, Done done) {
         // record and had no effect, so the loss takes effect here. Notices of a changed size are repeated.
         if (record->volume->backend().lost()) {
             record->volume->lose(record->storage_bytes);
-            record->cut_from = 0;
+            record->sizes.forget_cut();
         }
         Known& known = known_[record->options.name];
         known.identity = record->identity;
-        known.cut_from = record->cut_from;
-        // A shrink that had followed the storage may have been cut off, or `size=` was removed since.
-        if (!record->keeps_size && known.cut_from == 0 && record->volume->part_ == 0 &&
+        if (record->sizes.cut_from == 0) known.sizes.forget_cut();
+        // `size=` may have been removed since.
+        if (!record->keeps_size && !known.sizes.shrinking && record->volume->part_ == 0 &&
             record->volume->is_all_of(record->storage_bytes))
-            known.resized = 0;
-        if (known.cut_from == 0) known.cut_ownership.clear();
+            known.sizes.resized = 0;
         known.unmade = false;
+        const bool was_shrinking = known.sizes.shrinking && known.sizes.cut_from == 0;
         lock.unlock();
         if (record->volume->lost())
             return notify_reactors(record->volume, {.change = Change::kAccess, .access = nobody()}, done);
+        if (was_shrinking) record->end_shrink(*this);
         done(Status::ok());
     };
     open_on_reactors(record, [this, record, close, live](Status opened) {

@@ -164,23 +164,10 @@ class VolumeSet {
     struct Known {
         Identity identity;
         // Set at run time; overrides the configuration.
-        uint64_t resized = 0;  // by the operator, or to follow the storage; 0: never
+        RecordedSizes sizes;
         bool write_protected = false;
         std::optional<std::vector<std::string>> access;  // nullopt: never
         std::optional<RateLimits> limits;                // nullopt: never
-        // A shrink to `resized` has begun and may be incomplete. Data beyond that must not reappear.
-        bool shrinking = false;
-        // The size of the backend that this shrink, or its repetition, reduces to `resized`; 0: none.
-        uint64_t cut_from = 0;
-        std::string cut_ownership;  // the backend's ownership() then; no shrink after another owner had it
-        void forget_cut() {
-            cut_from = 0;
-            cut_ownership.clear();
-        }
-        void end_shrink() {
-            shrinking = false;
-            forget_cut();
-        }
         // It was never opened, or the operator deleted it: its storage may be created. Storage of other
         // volumes is never created: if it is gone, initiators would mistake new, empty storage for it.
         bool unmade = false;

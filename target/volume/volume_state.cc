@@ -14,13 +14,31 @@ static std::vector<VolumeOptions> as_opened(std::vector<VolumeOptions> declared,
     for (VolumeOptions& volume : declared) {
         auto known = known_volumes.find(volume.name);
         if (known == known_volumes.end()) continue;
-        if (known->second.resized != 0) {
-            volume.size = known->second.resized;
+        const RecordedSizes& sizes = known->second.sizes;
+        if (sizes.resized != 0 && !(volume.size == 0 && sizes.followed)) {
+            volume.size = sizes.resized;
             how.have_size.insert(volume.name);
         }
         if (!known->second.unmade) volume.create = false;
     }
     return declared;
+}
+
+void VolumeSet::Record::restore(const Known& known) {
+    sizes = known.sizes;
+    if (!keeps_size && sizes.followed) {
+        at_most = sizes.resized;
+    } else if (sizes.resized != 0) {
+        // Others may have shrunk its storage. Its part stays that of the operator or of the configuration.
+        if (options.declared)
+            part = sizes.part != 0 ? sizes.part : options.size > sizes.resized ? options.size : 0;
+        options.size = sizes.resized;
+        grow = false;  // its storage had that size
+    }
+    if (!known.unmade) options.create = false;
+    write_protected = known.write_protected;
+    if (known.access) options.access = *known.access;
+    if (known.limits) options.limits = *known.limits;
 }
 
 Status VolumeSet::restore(const std::vector<VolumeOptions>& declared) {
@@ -39,13 +57,10 @@ Status VolumeSet::restore(const std::vector<VolumeOptions>& declared) {
             if (volume.deleted) continue;
             known_[volume.options.name] = {
                 .identity = volume.identity,
-                .resized = volume.resized,
+                .sizes = volume.sizes,
                 .write_protected = volume.write_protected,
                 .access = volume.access_changed ? std::optional(volume.options.access) : std::nullopt,
                 .limits = volume.limits_changed ? std::optional(volume.options.limits) : std::nullopt,
-                .shrinking = volume.shrinking,
-                .cut_from = volume.cut_from,
-                .cut_ownership = volume.cut_ownership,
                 .unmade = volume.unmade};
         }
     }
@@ -78,7 +93,7 @@ Status VolumeSet::restore(const std::vector<VolumeOptions>& declared) {
     }
     // The openings may have cancelled incomplete shrinks: save this.
     const bool cut = std::any_of(stored->begin(), stored->end(),
-                                 [](const StoredVolume& volume) { return volume.cut_from != 0; });
+                                 [](const StoredVolume& volume) { return volume.sizes.cut_from != 0; });
     std::lock_guard changing(change_m_);
     if (cut) save_again();
     return Status::ok();
@@ -115,11 +130,8 @@ std::vector<StoredVolume> VolumeSet::to_store() const {
         // kept.
         StoredVolume volume{.options = {.name = name, .declared = true},
                             .identity = known.identity,
-                            .resized = known.resized,
+                            .sizes = known.sizes,
                             .write_protected = known.write_protected,
-                            .shrinking = known.shrinking,
-                            .cut_from = known.cut_from,
-                            .cut_ownership = known.cut_ownership,
                             .unmade = known.unmade};
         // A volume that is not open, during a start or a stop, keeps its stored options.
         auto in_file = std::find_if(saved_.begin(), saved_.end(), [&](const StoredVolume& one) {
@@ -176,14 +188,11 @@ void VolumeSet::forget_unserved(const RecordPtr& record, const Status& why) {
             const Known& known = found->second;
             StoredVolume stored{.options = record->options,
                                 .identity = known.identity,
-                                .resized = known.resized,
+                                .sizes = known.sizes,
                                 .write_protected = known.write_protected,
                                 .access_changed = declared && known.access.has_value(),
-                                .limits_changed = declared && known.limits.has_value(),
-                                .shrinking = known.shrinking,
-                                .cut_from = known.cut_from,
-                                .cut_ownership = known.cut_ownership};
-            if (stored.options.size == 0) stored.options.size = known.resized;
+                                .limits_changed = declared && known.limits.has_value()};
+            if (declared) stored.options.size = record->configured_size;
             unopened_.add(std::move(stored), reason_of(why, record->options.name));
         }
     }

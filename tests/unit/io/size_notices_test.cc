@@ -5,6 +5,7 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -193,6 +194,26 @@ TEST(SizeNotices, shrink_after_a_first_size_that_the_user_could_not_adopt_is_rep
     EXPECT_EQ(notices.size(), 8u);
     EXPECT_EQ(user.wait_for(3), (std::vector<Notice>{{0, 16}, {0, 8}, {8, 16}}));
     notices.watch({});
+}
+
+TEST(SizeNotices, storage_that_is_larger_than_its_user_knows_is_reported) {
+    SizeNotices notices;
+    ASSERT_TRUE(notices.start(32, 16));
+    EXPECT_EQ(notices.size(), 16u);
+    notices.changed(64);
+    EXPECT_EQ(notices.size(), 16u) << "the user has not been added yet";
+    User user;
+    user.refuse();
+    notices.watch([&](uint64_t before, uint64_t after) { return user.heard(before, after); });
+    EXPECT_EQ(user.wait_for(2), (std::vector<Notice>{{16, 64}, {16, 64}}));
+    while (notices.size() != 64) std::this_thread::yield();
+    notices.watch({});
+}
+
+TEST(SizeNotices, storage_that_is_smaller_than_its_user_knows_is_taken_as_it_is) {
+    SizeNotices notices;
+    ASSERT_TRUE(notices.start(8, 16));
+    EXPECT_EQ(notices.size(), 8u);
 }
 
 TEST(SizeNotices, without_a_user_the_last_size_counts) {

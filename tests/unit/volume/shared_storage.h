@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -23,6 +24,7 @@ struct Shared {
     uint64_t size = 1 << 20;
     uint64_t former_size = 0;  // the size that its former clients see
     uint64_t left = 0;         // the size that the next client finds; 0: unchanged
+    uint64_t at_most = 0;      // the size that its user knows; a larger one has yet to be reported
     uint64_t offered = 0;      // a smaller size that is not accepted because of trouble; 0: none
     io::Backend::SizeChanged changed;
     const io::Backend* newest = nullptr;    // the backend that `changed` belongs to
@@ -49,7 +51,8 @@ class SharedBackend final : public io::Backend {
     ~SharedBackend() override { --shared_.clients; }
     io::Limits limits() const noexcept override {
         if (shared_.offered != 0) return {.size = shared_.offered};
-        return {.size = shared_.newest == this ? shared_.size : shared_.former_size};
+        if (shared_.newest != this) return {.size = shared_.former_size};
+        return {.size = shared_.at_most == 0 ? shared_.size : std::min(shared_.size, shared_.at_most)};
     }
     Result<std::unique_ptr<io::Queue>> open_queue(reactor::Reactor& reactor) override {
         return ram_->open_queue(reactor);
@@ -89,6 +92,7 @@ class OnSharedStorage : public testing::Test {
                               const io::OpenOptions& how) -> Result<std::unique_ptr<io::Backend>> {
             if (shared_.elsewhere && how.steal) return SharedBackend::not_here();
             shared_.opened = how;
+            shared_.at_most = how.at_most;
             shared_.let_happen();
             if (shared_.refuses) return failure(Code::kBusy, "the client at 1.2.3.4 uses it");
             shared_.former_size = shared_.size;

@@ -67,6 +67,15 @@ class VolumeState : public testing::Test {
         return set_->create(
             {.name = name, .backend = "aio:" + folder_.file(name), .size = 1 << 20, .create = true});
     }
+    // Repeats the resize while a start continues an earlier one.
+    Status resize_when_over(const std::string& name, uint64_t bytes) {
+        const Nanoseconds deadline = clock_.now() + io::test::kPatience;
+        for (;;) {
+            Status resized = set_->resize(name, bytes);
+            if (resized.code() != Code::kBusy || clock_.now() > deadline) return resized;
+            std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        }
+    }
     void on_reactor(std::function<void()> task) {
         std::promise<void> done;
         reactor_.post([&] {

@@ -29,6 +29,7 @@ Client::Client(const RbdOptions& options, const OpenOptions& how)
     : options_(options),
       read_only_(how.read_only),
       opened_at_(SystemClock().now()),
+      at_most_(how.at_most),
       owner_(how.owner),
       keeps_taken_(how.keeps_taken),
       commands_until_(opened_at_ + from_s(options.open_timeout)) {
@@ -97,7 +98,7 @@ Status Client::start_keeper() {
     bytes = bytes / kBlock * kBlock;
     seen_.store(boot_time().count);
     answered_.store(SystemClock().now().count);
-    WSS_TRY(sizes_.start(bytes));
+    WSS_TRY(sizes_.start(bytes, at_most_));
     auto notify = [](void* context) {
         auto* self = static_cast<Client*>(context);
         self->read_size();

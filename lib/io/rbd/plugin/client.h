@@ -341,6 +341,7 @@ class Client {
     const RbdOptions options_;
     const bool read_only_;
     const Nanoseconds opened_at_;
+    const uint64_t at_most_;  // see OpenOptions
     const std::string owner_;
     const bool keeps_taken_;
     std::string place_;      // ids of cluster and pool; a copy of the image elsewhere has different ones
