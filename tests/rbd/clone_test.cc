@@ -54,6 +54,21 @@ TEST_F(Clone, with_a_replaced_parent_reads_and_writes_nothing) {
     EXPECT_NE(backend_->trouble().find("was replaced"), std::string::npos) << backend_->trouble();
 }
 
+// One call of librbd may then read several objects of the parent, and only some of them before the deletion.
+TEST_F(Clone, whose_parent_has_smaller_objects_reads_no_zeroes_for_some_of_them_when_a_pool_is_deleted) {
+    ceph_.with([&] { ceph_.state.parent_stripe_unit = kObject / 2; });
+    open_clone();
+    ASSERT_EQ(error_of(way().write(0, 'p', kObject / 2)), 0);
+    ceph_.hold(Kind::kLook);
+    ceph_.hold(Kind::kRead);
+    Io& read = way().read(0, kObject);
+    reactor_.step();
+    ASSERT_TRUE(wait_for([&] { return ceph_.holds(Kind::kRead); }));
+    ceph_.with([&] { ceph_.state.pool_exists = false; });
+    ceph_.release(Kind::kRead);
+    EXPECT_EQ(error_of(read), EIO);
+}
+
 TEST_F(Clone, with_a_replaced_parent_is_not_resized) {
     open_clone();
     ceph_.clone(kImage, "other");

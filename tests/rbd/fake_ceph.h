@@ -211,7 +211,8 @@ class FakeCeph {
     // Guarded by the lock of the fake.
     struct State {
         uint64_t size = 0, lock_owner = 0;
-        bool map_invalid = false, pool_exists = true, lock_is_taken_once = false;
+        uint64_t parent_stripe_unit = 0;  // 0: that of the image
+        bool maps_objects = true, map_invalid = false, pool_exists = true, lock_is_taken_once = false;
         std::map<std::string, std::string> metadata, settings;
         std::map<std::string, std::string> cloned_from;  // id of the clone to id of the parent image
         std::set<std::string> parents;                   // existing ones

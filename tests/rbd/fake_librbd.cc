@@ -86,8 +86,9 @@ int rbd_get_size(rbd_image_t handle, uint64_t* size) {
     *size = ceph().size();
     return ceph().call(Kind::kHeader, image_of(handle)->client, [] { return 0; });
 }
-int rbd_get_stripe_unit(rbd_image_t, uint64_t* bytes) {
-    *bytes = ceph().layout().stripe_unit;
+int rbd_get_stripe_unit(rbd_image_t image, uint64_t* bytes) {
+    const uint64_t of_parent = ceph().with([] { return ceph().state.parent_stripe_unit; });
+    *bytes = image_of(image)->id == kImage || of_parent == 0 ? ceph().layout().stripe_unit : of_parent;
     return 0;
 }
 int rbd_get_id(rbd_image_t, char* id, size_t) {
@@ -98,7 +99,8 @@ int64_t rbd_get_data_pool_id(rbd_image_t) {
     return kPoolId;
 }
 int rbd_get_features(rbd_image_t, uint64_t* features) {
-    *features = RBD_FEATURE_EXCLUSIVE_LOCK | RBD_FEATURE_OBJECT_MAP;
+    const bool maps = ceph().with([] { return ceph().state.maps_objects; });
+    *features = RBD_FEATURE_EXCLUSIVE_LOCK | (maps ? RBD_FEATURE_OBJECT_MAP : 0);
     return 0;
 }
 int rbd_get_flags(rbd_image_t image, uint64_t* flags) {

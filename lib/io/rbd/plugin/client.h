@@ -26,6 +26,7 @@
 #include <rados/librados.h>
 #include <rbd/librbd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <condition_variable>
@@ -100,6 +101,8 @@ class Client {
     uint64_t object_bytes() const { return object_bytes_; }
     // The stripe unit: a range of this length, at a multiple of it, lies in one object.
     uint64_t stripe_unit() const { return stripe_unit_; }
+    // The smallest stripe unit of the image and its parents.
+    uint64_t smallest_unit() const { return std::min(stripe_unit_, parents_.stripe_unit()); }
 
     // Blocks (see bounded.h). Fails with kBusy while the outcome of an earlier resize is not known.
     Status resize(uint64_t bytes);

@@ -101,6 +101,10 @@ Status Parents::walk(rados_t cluster, rbd_image_t image, size_t depth) {
     Status status = Status::ok();
     result = rbd_snap_set_by_id(opened, (*spec)->snapshot);
     if (result < 0) status = refusal(-result, "cannot open the parent snapshot of the image");
+    uint64_t unit = 0;
+    result = status ? rbd_get_stripe_unit(opened, &unit) : 0;
+    if (result < 0) status = refusal(-result, "cannot read the stripe unit of a parent of the image");
+    stripe_unit_ = std::min(stripe_unit_, unit);
     const int64_t data = rbd_get_data_pool_id(opened);
     if (status && data >= 0) status = add_pool(cluster, data);
     if (status) status = walk(cluster, opened, depth + 1);

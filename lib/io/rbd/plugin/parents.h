@@ -55,6 +55,8 @@ class Parents {
     State state() const noexcept { return state_.load(std::memory_order_acquire); }
     // True if the pools of all parents exist. Does not wait for Ceph.
     bool exist() const noexcept;
+    // Bytes of the smallest stripe unit of the parents; UINT64_MAX: the image had none when it was opened.
+    uint64_t stripe_unit() const noexcept { return stripe_unit_; }
     // The longest time for which the looks at a parent have not been answered.
     Nanoseconds silent(Nanoseconds now) const noexcept;
 
@@ -107,7 +109,8 @@ class Parents {
     ParentSpec of_image_;
     std::vector<std::unique_ptr<Parent>> all_;  // the nearest first
     std::vector<Pool> pools_;                   // with data pools; each once
-    Nanoseconds noted_{};                       // when a missing parent was noted; 0: none is missing
+    uint64_t stripe_unit_ = UINT64_MAX;
+    Nanoseconds noted_{};  // when a missing parent was noted; 0: none is missing
     // From the last look at the image.
     Nanoseconds image_began_{};
     bool image_is_head_ = true, image_has_another_ = false;

@@ -59,7 +59,8 @@ int request_error(int error) noexcept {
     return error == ETIMEDOUT || error == EFBIG ? error : EIO;
 }
 
-// True if the data of some stripe unit is all zeroes: its object may be missing.
+// True if the data of some stripe unit is all zeroes: its object may be missing. `unit`: the smallest of the
+// image and its parents.
 bool has_hole(const std::byte* data, uint64_t offset, uint64_t length, uint64_t unit) noexcept {
     for (uint64_t at = 0; at < length;) {
         const uint64_t bytes = std::min(length - at, unit - (offset + at) % unit);
@@ -315,7 +316,7 @@ void RbdQueue::give_up(Call& call) noexcept {
 
 // librbd returns zeroes for a missing object.
 bool RbdQueue::reads_hole(const Call& call) const noexcept {
-    return has_hole(call.memory, call.offset, static_cast<uint64_t>(call.result), client_->stripe_unit());
+    return has_hole(call.memory, call.offset, static_cast<uint64_t>(call.result), client_->smallest_unit());
 }
 
 // For zeroes that were read: fails the call if a pool is deleted, which the client's cluster map shows before
