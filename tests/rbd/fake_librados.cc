@@ -124,8 +124,9 @@ int exec(const std::string& header, const std::string& method, const std::string
     } else if (method == "get_size") {
         answer = size_answer();
     } else if (method == "get_features") {
-        put(answer, kFeatures, 8);
-        put(answer, kFeatures, 8);
+        const uint64_t features = ceph().state.maps_objects ? kFeatures : RBD_FEATURE_EXCLUSIVE_LOCK;
+        put(answer, features, 8);
+        put(answer, features, 8);
     } else if (method == "get_flags") {
         put(answer, ceph().state.map_invalid ? kInvalid : 0, 8);
     } else if (method == "get_info") {

@@ -19,12 +19,16 @@ class ObjectMap : public RbdTest {
         EXPECT_NE(refused.error, 0);
         ceph_.refuse(Kind::kWrite, 0);
     }
+    // Waits until this many more looks are answered.
+    void look(uint64_t times) {
+        const uint64_t before = ceph_.answered(Kind::kLook);
+        ASSERT_TRUE(wait_for([&] { return ceph_.answered(Kind::kLook) >= before + times; }));
+    }
     // The client has marked the map because of a refused write, and its looks have found the mark.
     void have_it_marked() {
         refuse_one(EPERM);
         ASSERT_TRUE(ceph_.wait_until([&] { return ceph_.state.map_invalid; }));
-        const uint64_t looks = ceph_.answered(Kind::kLook);
-        ASSERT_TRUE(wait_for([&] { return ceph_.answered(Kind::kLook) >= looks + 3; }));
+        look(3);
     }
     // Notifies the client this many times, and waits each time until the follower has acted.
     void follow_up(int times) {
@@ -254,6 +258,53 @@ TEST_F(ObjectMap, that_is_rebuilt_between_its_mark_and_the_next_look_is_marked_a
     EXPECT_TRUE(ceph_.wait_until([&] { return ceph_.state.map_invalid; }));
 }
 
+// Enabling the feature creates a map that is marked as invalid.
+TEST_F(ObjectMap, that_is_created_and_rebuilt_between_two_looks_is_marked) {
+    ceph_.with([&] { ceph_.state.maps_objects = false; });
+    open();
+    look(3);
+    ceph_.hold(Kind::kLook);
+    ASSERT_TRUE(wait_for([&] { return ceph_.holds(Kind::kLook); }));
+    ceph_.with([&] { ceph_.state.maps_objects = ceph_.state.map_invalid = true; });
+    ceph_.notify();
+    ceph_.rebuild_map();
+    ceph_.notify();
+    ceph_.release();
+    EXPECT_TRUE(ceph_.wait_until([&] { return ceph_.state.map_invalid; }));
+}
+
+TEST_F(ObjectMap, that_is_marked_and_rebuilt_while_settings_are_not_answered_is_marked_again) {
+    open();
+    look(3);
+    ceph_.hold(Kind::kSettings);
+    ceph_.notify();
+    look(2);  // the follower waits for the settings
+    ceph_.with([&] { ceph_.state.map_invalid = true; });
+    look(4);
+    ceph_.rebuild_map();
+    look(3);
+    ceph_.release();
+    EXPECT_TRUE(ceph_.wait_until([&] { return ceph_.state.map_invalid; }));
+}
+
+TEST_F(ObjectMap, that_is_marked_and_rebuilt_while_settings_are_not_answered_is_marked_at_the_end) {
+    open("close_timeout=20");
+    look(3);
+    ceph_.hold(Kind::kSettings);
+    ceph_.notify();
+    look(2);  // the follower waits for the settings
+    ceph_.with([&] { ceph_.state.map_invalid = true; });
+    look(4);
+    ceph_.rebuild_map();
+    look(3);
+    std::jthread end([this] { close(); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the follower is asked to stop
+    ceph_.release();
+    end.join();
+    EXPECT_EQ(ceph_.lock_owner(), 0u);
+    EXPECT_TRUE(ceph_.is_map_invalid());
+}
+
 TEST_F(ObjectMap, that_was_rebuilt_since_the_last_look_is_marked_at_the_end) {
     open("close_timeout=20");
     ASSERT_NO_FATAL_FAILURE(have_it_marked());
@@ -262,6 +313,22 @@ TEST_F(ObjectMap, that_was_rebuilt_since_the_last_look_is_marked_at_the_end) {
     std::jthread end([this] { close(); });
     ASSERT_TRUE(ceph_.wait_until([&] { return ceph_.state.map_invalid; }));
     ceph_.release(Kind::kLook);
+}
+
+TEST_F(ObjectMap, that_is_rebuilt_while_the_lock_is_released_is_marked_at_the_end) {
+    open("close_timeout=20");
+    ASSERT_NO_FATAL_FAILURE(have_it_marked());
+    look(3);
+    const uint64_t marks = ceph_.answered(Kind::kMark), locks = ceph_.answered(Kind::kLocker);
+    ceph_.hold(Kind::kMetadata);  // records the release
+    std::jthread end([this] { close(); });
+    ASSERT_TRUE(wait_for([&] { return ceph_.answered(Kind::kLocker) > locks; }));
+    EXPECT_EQ(ceph_.answered(Kind::kMark), marks) << "the mark is the one that the rebuild removes";
+    ceph_.rebuild_map();
+    ceph_.release();
+    end.join();
+    EXPECT_EQ(ceph_.lock_owner(), 0u);
+    EXPECT_TRUE(ceph_.is_map_invalid());
 }
 
 // The last look is up to a second old and still shows the mark that preceded the rebuild.

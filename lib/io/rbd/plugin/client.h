@@ -265,6 +265,21 @@ class Client {
     uint32_t command_limit() const;
     Status command_monitors(const std::string& failure_text, const std::function<int()>& command);
 
+    // What the keeper passes to the follower.
+    struct News {
+        bool changed = false;  // the header has changed
+        bool doubted = false;
+        bool looked = false;
+        uint64_t flags = 0;  // read by the look
+        uint64_t marks = 0;  // marks_ when the look began
+        // The object map was marked as invalid before that look: an earlier one showed the mark, or the
+        // feature was enabled, which begins with a mark.
+        bool was_marked = false;
+        bool any() const { return changed || doubted || looked; }
+        bool is_marked() const { return looked && (flags & RBD_FLAG_OBJECT_MAP_INVALID) != 0; }
+        void add(const News& later);
+    };
+
     // object_map.cc
     void doubt_map(int error) noexcept;
     bool knows_of_invalid_map() const;
@@ -276,27 +291,14 @@ class Client {
     std::string unmarked(int error) const;
     int mark_map() const;
     Status begin_map();
-    void keep_map(uint64_t flags, uint64_t marks);
+    void keep_map(const News& news);
     std::string how_to_rebuild() const;
     void settle_doubts();
     void end_marks();
     void end_map();
+    void mark_rebuilt_map() const;
 
     // follower.cc
-    struct News {
-        bool changed = false;  // the header has changed
-        bool doubted = false;
-        bool looked = false;
-        uint64_t flags = 0;  // read by the look
-        uint64_t marks = 0;  // marks_ when the look began
-        bool any() const { return changed || doubted || looked; }
-        void add(const News& later) {
-            changed |= later.changed;
-            if (later.looked) flags = later.flags;
-            if (later.looked) marks = later.marks;
-            looked |= later.looked;
-        }
-    };
     void follow();
     void follow_up(const News& news);
     void have_header_read() const;
@@ -315,7 +317,7 @@ class Client {
     void take_orphans() noexcept;
     void report_waiting();
     bool is_news_again() noexcept;
-    void begin_look(bool soon);
+    void begin_look();
     void look_at_parents();
     void take_look(News& news);
     void notify(const News& news);
@@ -433,10 +435,12 @@ class Client {
     Nanoseconds no_holder_since_ = kNever;  // start of the first look that found no holder of the lock
     Look look_;                             // its times are those of boot_time()
     uint64_t look_own_changes_ = 0, look_marks_ = 0;
+    bool look_soon_ = false;  // the next look does not wait for its time
     std::thread keeper_;
     // Used only by the follower.
-    bool marked_map_ = false;   // the header marked the object map as invalid at the last look
-    uint64_t marks_known_ = 0;  // marks_ when that look began
+    bool marked_map_ = false;     // the header marked the object map as invalid at the last look
+    uint64_t marks_known_ = 0;    // marks_ when that look began
+    bool marked_at_end_ = false;  // the map was marked when writing had ended
     std::string follower_failure_;
     std::thread follower_;
 };

@@ -33,7 +33,7 @@ void Client::follow() {
 void Client::follow_up(const News& news) {
     if (news.changed) have_header_read();
     if (news.changed) follow_throttles();
-    if (news.looked) keep_map(news.flags, news.marks);
+    if (news.looked) keep_map(news);
     if (doubts_map()) settle_doubts();
 }
 

@@ -65,8 +65,9 @@ void Client::keep_up(bool looked, bool changed) {
     if (looked) take_look(news);
     notify(news);
     look_at_parents();
-    // A header change of a clone may be its flattening.
-    begin_look((changed && parents_.any()) || parents_.wants_look(look_.began()));
+    // A header change of a clone may be its flattening, and a mark of the object map may be removed soon.
+    look_soon_ |= changed || parents_.wants_look(look_.began());
+    begin_look();
     give_up_lock();
     take_orphans();
     report_waiting();
@@ -79,6 +80,15 @@ void Client::take_orphans() noexcept {
         for (Call* call = calls->completions().take_all(); call != nullptr; call = call->next)
             late_calls_.remove(*call);
     }
+}
+
+void Client::News::add(const News& later) {
+    changed |= later.changed;
+    if (!later.looked) return;
+    was_marked |= later.was_marked || is_marked();
+    looked = true;
+    flags = later.flags;
+    marks = later.marks;
 }
 
 // Passes news to the follower.
@@ -254,11 +264,12 @@ bool Client::suspended() const noexcept {
     return boot_time() - seen >= from_s(options_.away_timeout);
 }
 
-void Client::begin_look(bool soon) {
+void Client::begin_look() {
     const Nanoseconds now = boot_time();
     look_.cancel_late(now, from_s(options_.away_timeout));
     questions_.cancel_late(now, from_s(options_.away_timeout));
-    if (look_.under_way() || (!soon && now - look_.began() < kLookPeriod)) return;
+    if (look_.under_way() || (!look_soon_ && now - look_.began() < kLookPeriod)) return;
+    look_soon_ = false;
     auto over = [](rados_completion_t, void* context) {
         auto* self = static_cast<Client*>(context);
         // A notification may have been missed while the watch of the image was renewed.
@@ -291,7 +302,9 @@ void Client::take_look(News& news) {
     seen_.store(look_.began().count, std::memory_order_release);
     answered_.store(SystemClock().now().count, std::memory_order_release);
     if (const std::optional<uint64_t> flags = look_.flags(); flags && options_.is_head() && !read_only_) {
-        maps_objects_.store(look_.maps_objects());
+        const bool maps = look_.maps_objects();
+        news.was_marked = maps && !maps_objects_.load();
+        maps_objects_.store(maps);
         news.looked = true;
         news.flags = *flags;
         news.marks = look_marks_;

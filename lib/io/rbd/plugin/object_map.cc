@@ -106,12 +106,12 @@ Status Client::begin_map() {
     return Status::ok();
 }
 
-// Takes the flags of the header from a look. `marks`: News::marks.
-void Client::keep_map(uint64_t flags, uint64_t marks) {
+// Takes the flags of the header from looks.
+void Client::keep_map(const News& news) {
     if (lost() || ended_marks_.load()) return;
-    const bool marked = (flags & RBD_FLAG_OBJECT_MAP_INVALID) != 0;
-    const bool was_marked = marked_map_ || marks != marks_known_;
-    marks_known_ = marks;
+    const bool marked = news.is_marked();
+    const bool was_marked = marked_map_ || news.was_marked || news.marks != marks_known_;
+    marks_known_ = news.marks;
     // The flags may outlive the feature.
     if (marked && maps_objects_.load() && !std::exchange(marked_map_, true))
         log::warning("rbd:{}: the object map of the image has become invalid and is not used: {}",
@@ -198,8 +198,10 @@ void Client::end_marks() {
 // which makes the rebuild for its caller, then no longer considers the map invalid.
 void Client::end_map() {
     if (!maps_objects_.load() || read_only_ || lost() || ended_marks_.load()) return;
-    const bool marked = marked_map_ || marks_.load() != marks_known_;
+    // The follower has ended, perhaps before it took the last news.
+    const bool marked = marked_map_ || news_.was_marked || news_.is_marked() || marks_.load() != marks_known_;
     const bool invalid = knows_of_invalid_map();
+    marked_at_end_ = marked || invalid || must_mark_.load();
     const bool as_found = invalid == marked && !(invalid && doubts_map());
     if (as_found && !must_mark_.load()) return;
     if (int result = mark_map(); result < 0)
@@ -207,6 +209,12 @@ void Client::end_map() {
             "rbd:{}: the object map of the image may lack the last writes, and is not marked as "
             "invalid ({}): {}, before it is used again",
             options_.name(), refusal(-result, "its header").to_string(), how_to_rebuild());
+}
+
+// Called when the image is closed. Until it released the lock, librbd may have completed a rebuild of a
+// marked map for another client. A mark that is still there stays, and for the next owner it is harmless.
+void Client::mark_rebuilt_map() const {
+    if (marked_at_end_ && !lost()) (void)mark_map();
 }
 
 }  // namespace wss::io::rbd
