@@ -44,7 +44,7 @@ int wss_auth_find_key(struct wss_options *opts, struct wss_error *err)
 	key = request_key(&key_type_logon, name, NULL);
 	if (IS_ERR(key))
 		return wss_fail(err, -ENOKEY,
-				"no secret for initiator '%s': no key `logon` `%s` exists; use wssctl map --secret-file",
+				"no secret for initiator '%s': there is no logon key '%s'; use wssctl map --secret-file",
 				opts->initiator, name);
 	opts->key = key;
 	return 0;

@@ -331,8 +331,8 @@ static void wss_requeue_lost(struct request *rq)
 		blk_mq_requeue_request(rq, true);
 		return;
 	}
-	wss_warn_rl(vol->sess, "/dev/%s: a request was lost with %u connections: it fails", rq->q->disk->disk_name,
-		    pdu->losses);
+	wss_warn_rl(vol->sess, "/dev/%s: a request fails: %u connections were lost while it was in flight",
+		    rq->q->disk->disk_name, pdu->losses);
 	pdu->sense = (struct wss_sense){};
 	pdu->error = BLK_STS_IOERR;
 	wss_end_request(rq, NULL);

@@ -37,7 +37,7 @@ void describe(CLI::App& app, Options& options) {
     app.add_option("--memory", options.memory, "How much to lend (default: 1G)")->type_name("SIZE");
     app.add_option("--secret-file", config.secret_file,
                    "File with this engine's NAME:SECRET line (mode 600), for storage engines with "
-                   "--cache-secrets; the engine then joins no others")
+                   "--cache-secrets; the engine then joins only such storage engines")
         ->type_name("FILE");
     daemon::describe_tls(app, config.tls);
     app.add_option("--control", config.control, "Socket for wssctl (default: none)")->type_name("SOCKET");

@@ -104,7 +104,7 @@ void describe_rs(CLI::App& app, Options& options) {
     app.add_option(
            "--join", options.join,
            "With --role rs: the --cache-listen address of the target whose rs:NAME volumes this process "
-           "stores (--volume); clients of that target connect to --listen")
+           "stores. --volume gives the storage of each; clients of that target connect to --listen")
         ->type_name("URI");
     app.add_option("--advertise", options.advertise,
                    "With --role rs: addresses that clients receive instead of --listen, in the same order")
@@ -116,8 +116,9 @@ void describe_rs(CLI::App& app, Options& options) {
 }
 
 void describe_cache(CLI::App& app, Options& options) {
-    app.add_option("--cache-listen", options.cache_listen,
-                   "Where cache engines (wss-cache --join) join; switches the cache on; repeatable")
+    app.add_option(
+           "--cache-listen", options.cache_listen,
+           "Address at which cache engines join (wss-cache --join); switches the cache on; repeatable")
         ->type_name("URI");
     app.add_option(
            "--cache-secrets", options.cache_secrets,
@@ -139,8 +140,8 @@ void describe_cache(CLI::App& app, Options& options) {
         ->type_name("POLICY");
     app.add_option(
            "--cache-grace", options.cache_grace,
-           "How long commands wait for cache engines that are away with acknowledged writes before they "
-           "fail, 0 to 600 (default: 15)")
+           "How long a command waits for acknowledged writes in cache engines that are away, before it "
+           "fails, 0 to 600 (default: 15)")
         ->check(CLI::Range(uint32_t{0}, control::kCacheGraceMax))
         ->type_name("SECONDS");
 }

@@ -36,8 +36,8 @@ Result<Descriptor> open_lock_file(const std::string& file) {
                        "{}: this lock belongs to user {}, not {}: run as that user, or remove it", file,
                        info.st_uid, geteuid());
     if (info.st_nlink > 1 || (info.st_mode & 077) != 0)
-        return failure(Code::kPermission, "{}: others can lock it (mode {:o}, {} links): remove it", file,
-                       info.st_mode & 07777, info.st_nlink);
+        return failure(Code::kPermission, "{}: other users can lock it (mode {:o}, {} links): remove it",
+                       file, info.st_mode & 07777, info.st_nlink);
     return lock;
 }
 

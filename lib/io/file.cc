@@ -202,7 +202,7 @@ Status File::prepare_size(uint64_t wanted, bool grow) {
                        wanted, limits_.logical_block);
     if (wanted > *current) {
         if (block_device_)
-            return failure(Code::kNoSpace, "{} has only {}, less than the {} wanted", path_,
+            return failure(Code::kNoSpace, "{} has only {}, less than the requested {}", path_,
                            readable_size(*current), readable_size(wanted));
         if (!grow)
             return failure(

@@ -204,10 +204,10 @@ static Status check_cache_secrets(const TargetConfig& config) {
                        "cache_secrets and cache_auth_off exclude each other: use one of the two");
     const bool open = config.cache_secrets.empty() && !config.cache_auth_off;
     if (!config.cache_listen.empty() && !config.secrets.empty() && open)
-        return failure(
-            Code::kInvalid,
-            "initiators must authenticate but cache engines need not, and could read and change what "
-            "initiators write: use --cache-secrets FILE, or --cache-auth-off if that is intended");
+        return failure(Code::kInvalid,
+                       "initiators must authenticate, but cache engines need not: any peer could join as "
+                       "one, and read and change the data of initiators; use --cache-secrets FILE, or "
+                       "--cache-auth-off if that is intended");
     return Status::ok();
 }
 

@@ -298,8 +298,8 @@ Status Daemon::listen() {
         bound_.push_back(*bound);
         if (wanted_[i].scheme == fabric::Scheme::kRdma && fabric::is_loopback(wanted_[i].host))
             log::warning(
-                "{}: not reachable over most RDMA devices, not even from this machine: listen on the address "
-                "of an RDMA interface (rdma link), or on tcp:// or shm://",
+                "{}: most RDMA devices cannot reach a loopback address, not even from this machine: listen "
+                "on the address of an RDMA interface (rdma link), or on tcp:// or shm://",
                 wanted_[i].to_string());
     }
     if (cache_ != nullptr) return cache_->listen();

@@ -146,7 +146,7 @@ void add_cached_volume(Samples& out, const cache::CachedVolumeInfo& volume) {
                    {{"volume", name}},
                    static_cast<double>(volume.dirty_lines)});
     out.push_back({"wss_cache_single_lines",
-                   "dirty lines that have one copy and should have two: lost with one more engine",
+                   "dirty lines that have one copy and should have two: each is lost with its engine",
                    Sample::Kind::kGauge,
                    {{"volume", name}},
                    static_cast<double>(volume.single_lines)});

@@ -19,11 +19,12 @@ Status UncachedStart::may_open(const volume::Volume& volume) {
     if (const cache::DirtyVolume* other = cache::other_by_storage(dirty_, volume))
         return cache::refused_for(volume, *other);
     if (!dirty_.contains(volume.wwid())) return Status::ok();
-    return failure(Code::kRefused,
-                   "volume {}: cache engines may hold acknowledged writes that its storage does not have, "
-                   "and this target was started without a cache: start it with --cache-listen, so that they "
-                   "are destaged, or give them up there (wssctl cache give-up {})",
-                   volume.name(), volume.name());
+    return failure(
+        Code::kRefused,
+        "volume {}: cache engines may hold acknowledged writes that its storage does not have, and this "
+        "target was started without a cache: start it with --cache-listen. It then destages these "
+        "writes, or wssctl cache give-up {} gives them up",
+        volume.name(), volume.name());
 }
 
 void UncachedStart::follow_deletions(volume::VolumeSet::Options& options) const {
@@ -32,7 +33,7 @@ void UncachedStart::follow_deletions(volume::VolumeSet::Options& options) const 
         deletion.answer(
             failure(Code::kRefused,
                     "volume {} was not deleted: cache engines may hold acknowledged writes to it, "
-                    "and this target was started without a cache: start it with --cache-listen, "
+                    "and this target was started without a cache; start it with --cache-listen, "
                     "then delete the volume",
                     deletion.name),
             {});

@@ -250,11 +250,11 @@ void EngineDaemon::add_metrics() {
         add("wss_engine_clients_accepted_total", "clients with a valid token", c->clients_accepted);
         add("wss_engine_clients_refused_total", "clients without a valid token", c->clients_refused);
         add("wss_engine_wipes_total", "lines of deleted volumes wiped", c->wipes);
-        add("wss_engine_storage_read_bytes_total", "bytes read from its volumes (--role rs)",
+        add("wss_engine_storage_read_bytes_total", "bytes read from the volumes of this process (--role rs)",
             c->storage_read_bytes);
-        add("wss_engine_storage_write_bytes_total", "bytes written to its volumes (--role rs)",
-            c->storage_write_bytes);
-        add("wss_engine_storage_errors_total", "failed operations of its volumes (--role rs)",
+        add("wss_engine_storage_write_bytes_total",
+            "bytes written to the volumes of this process (--role rs)", c->storage_write_bytes);
+        add("wss_engine_storage_errors_total", "failed operations of the volumes of this process (--role rs)",
             c->storage_errors);
         return out;
     });

@@ -60,7 +60,8 @@ Result<std::unique_ptr<Server>> Server::start_at_socket(const std::string& path,
                                   fmt::format("control socket {}: cannot create its folder", path));
     auto listener = UnixListener::open(path, SOCK_STREAM | SOCK_NONBLOCK, kBacklog);
     if (!listener && listener.status().code() == Code::kBusy)
-        return listener.status().within("stop that program or give --control");
+        return failure(Code::kBusy, "control socket {}; stop that program, or give another --control",
+                       listener.status().text());
     if (!listener) return listener.status().within("control socket");
     return start({.path = std::move(*listener)}, path, site);
 }

@@ -131,7 +131,7 @@ ReservationBook::~ReservationBook() {
     wake_.notify_all();
     if (thread_.joinable()) thread_.join();
     correct_later_.end();
-    if (!correct()) log::error("{}{} may hold changes that were refused", state_->path(), kSuffix);
+    if (!correct()) log::error("{}{} may contain changes of commands that failed", state_->path(), kSuffix);
 }
 
 Status ReservationBook::load() {

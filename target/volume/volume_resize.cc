@@ -171,8 +171,8 @@ Status VolumeSet::end_shrink(const Resize& change) {
     Status saved = save();
     if (!saved && change.follows)
         log::warning(
-            "{}: volume {} now has {}, like its storage; a restart before the next saved change uses the "
-            "former size and may refuse the volume because it is larger than its storage",
+            "{}: the new size of volume {}, {}, is not saved; a restart before the next saved change uses "
+            "the former size, and may refuse the volume because it is larger than its storage",
             saved.to_string(), change.name, readable_size(change.shrink_to));
     else if (!saved)
         log::warning("{}: the shrink of volume {} has completed, but stays recorded as incomplete",

@@ -60,7 +60,7 @@ def test_target_refuses_a_driver_with_a_wrong_or_missing_secret_with_the_reason(
         refused(vm, f"{to} --secret-file {wrong}", "the target has no initiator 'alice' with this secret")
         refused(vm, f"{to} --secret-file {unknown}", "the target has no initiator 'mallory' with this secret")
         refused(vm, f"{to} --secret-file {readable}", "mode 0644 lets others")
-        refused(vm, f"{to} initiator=carol", "no key `logon` `wss:carol` exists")
+        refused(vm, f"{to} initiator=carol", "there is no logon key 'wss:carol'")
         assert "with this secret" in vm.run(f"{to} --secret-file {wrong}; cat /sys/class/wss/last_error", check=False).stdout
         assert target.counters()["refused_logins"] >= 2
         mine = keep(vm, "alice", ALICE)

@@ -125,9 +125,10 @@ void add_check(CLI::App& app, Context& context) {
         ->add_option("files", *paths, "The histories of all processes that wrote these keys at the same time")
         ->required();
     auto conditions = std::make_shared<bool>(false);
-    command->add_flag("--conditions", *conditions,
-                      "Also check that transactions with conditions on what they read, as those of 'bench "
-                      "--conditional-share', have an order");
+    command->add_flag(
+        "--conditions", *conditions,
+        "Also check that one order exists of all transactions with conditions on what they read, such as "
+        "those of 'bench --conditional-share'");
     command->callback([&context, paths, conditions] { check(context, *paths, *conditions); });
 }
 

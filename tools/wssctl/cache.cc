@@ -91,15 +91,15 @@ void print_lost(const Json& status) {
         if (lost == 0) continue;
         const std::string name = text(volume, "name");
         const uint64_t lost_for = number(volume, "lost_for_ms"), grace = number(status, "grace_ms");
-        const std::string fails =
-            lost_for < grace ? fmt::format("{} commands wait for them for at most {} s more, then fail",
+        const std::string waits =
+            lost_for < grace ? fmt::format("{} commands wait for them, for at most {} s; after that, ",
                                            number(volume, "waiting"), (grace - lost_for + 999) / 1000)
-                             : "reading them fails";
+                             : "";
         std::printf(
-            "volume %s: %s of acknowledged writes are only in engines that are away; %s until one returns "
-            "(%llu could help) or they are given up (wssctl cache give-up %s)\n",
-            name.c_str(), readable_size(lost).c_str(), fails.c_str(),
-            static_cast<unsigned long long>(number(status, "away")), name.c_str());
+            "volume %s: %s of acknowledged writes are only in engines that are away (%llu); %sreading them "
+            "fails until such an engine returns, or the writes are given up (wssctl cache give-up %s)\n",
+            name.c_str(), readable_size(lost).c_str(),
+            static_cast<unsigned long long>(number(status, "away")), waits.c_str(), name.c_str());
     }
 }
 
@@ -108,9 +108,8 @@ void print_single(const Json& status) {
         for (const Json& volume : status.value(kind, Json::array()))
             if (const uint64_t lines = number(volume, "single_lines"); lines > 0)
                 std::printf(
-                    "volume %s: %llu of its dirty lines have one copy until they are in real storage or "
-                    "another "
-                    "engine has room for a second one: the loss of an engine loses them\n",
+                    "volume %s: %llu dirty lines have only one copy: each is lost with its engine, until "
+                    "real storage accepts it or another engine has room for a second copy\n",
                     text(volume, "name").c_str(), static_cast<unsigned long long>(lines));
 }
 
@@ -118,11 +117,11 @@ void print_absent(const Json& status) {
     for (const Json& volume : status.value("absent", Json::array())) {
         const std::string name = text(volume, "name");
         std::printf(
-            "volume %s (%s) is not open: cache engines keep %llu dirty lines of it%s until it is, or until "
-            "they are given up (wssctl cache give-up %s)\n",
+            "volume %s (%s) is not open: cache engines keep %llu dirty lines of it until it is opened, or "
+            "the lines are given up (wssctl cache give-up %s)%s\n",
             name.c_str(), text(volume, "wwid").c_str(),
-            static_cast<unsigned long long>(number(volume, "dirty_lines")),
-            volume.value("lost", false) ? ", and others are lost," : "", name.c_str());
+            static_cast<unsigned long long>(number(volume, "dirty_lines")), name.c_str(),
+            volume.value("lost", false) ? "; other dirty lines are lost" : "");
     }
 }
 
@@ -199,13 +198,13 @@ void add_cache(CLI::App& app, Context& context) {
     CLI::App* give_up = cache->add_subcommand(
         "give-up",
         "Give up acknowledged writes whose only copies are in engines that are away, or the dirty lines of a "
-        "volume that is not open: reads return older data, and one flush fails");
+        "volume that is not open: reads then return older data, and one flush fails");
     give_up->add_option("volume", arguments.volume, "Name of the volume, or its WWID (naa.3...)")->required();
     give_up->callback([&context] { simple(context, "cache.give_up", {{"volume", arguments.volume}}); });
     cache
         ->add_subcommand("forget",
-                         "After a restart: stop waiting for engines that hold dirty lines. Volumes that may "
-                         "thereby have lost writes fail until they are given up (give-up)")
+                         "After a restart: stop waiting for engines that may hold dirty lines. Reads of "
+                         "volumes that may have lost writes fail until these are given up (give-up)")
         ->callback([&context] { simple(context, "cache.forget", Json::object()); });
 }
 

@@ -66,7 +66,7 @@ Findings check_module(const Host& host, const Question&) {
                      "Load it: modprobe wss, or systemctl start wss-maps."}};
         if (!is_tried(release))
             return {{"module", Level::kWarning, "not available for kernel " + release + ": no /dev/wssN here",
-                     "Boot a tested kernel (see the check kernel), for which wss-dkms builds the module; "
+                     "Boot a tested kernel (see the check 'kernel'), for which wss-dkms builds the module; "
                      "libwss and nbdkit need no driver."}};
         return {{"module", Level::kWarning, "not installed for kernel " + release + ": no /dev/wssN here",
                  fmt::format("Install it: apt install wss-dkms linux-headers-{}; storage nodes and users of "

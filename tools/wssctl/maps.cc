@@ -278,12 +278,12 @@ void down(Context& context, const Arguments& arguments) {
     }
     for (MapTask& task : tasks) {
         if (task.finished || !task.status) continue;
-        fail(task, task.text.empty() ? failure(Code::kTimedOut,
-                                               "the driver cannot show all pending maps, because its page is "
-                                               "full, and this one may be among them: "
-                                               "unmap others first (wssctl list)")
-                                     : failure(Code::kTimedOut, "{} still exists after {} s", task.text,
-                                               arguments.wait_seconds));
+        fail(task,
+             task.text.empty()
+                 ? failure(Code::kTimedOut,
+                           "the driver's list of pending maps is full, so this map may be pending without "
+                           "being listed: unmap others first (wssctl list)")
+                 : failure(Code::kTimedOut, "{} still exists after {} s", task.text, arguments.wait_seconds));
     }
     report(context, arguments, tasks);
 }

@@ -112,14 +112,13 @@ static std::string_view advice(long verified) {
             return "; the clock of this machine is wrong, or that of its authority";
         case X509_V_ERR_HOSTNAME_MISMATCH:
         case X509_V_ERR_IP_ADDRESS_MISMATCH:
-            return "; the address must be among its alternative names as it is written here";
+            return "; its alternative names must include the address exactly as it is written here";
         case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
         case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
         case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
         case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
-            return "; the authority that signed it must be given, by --tls-ca to clients and by "
-                   "--tls-client-ca "
-                   "to listeners";
+            return "; give the authority that signed it: with --tls-ca to clients, with --tls-client-ca to "
+                   "listeners";
         default:
             return "";
     }

@@ -249,7 +249,7 @@ Result<std::unique_ptr<Connection>> VerbsConnection::accepting(VerbsPoller& poll
     connection->limits_.read_depth = *reads;
     connection->state_ = State::kRequested;
     if (id->channel != poller.channel() && rdma_migrate_id(id.get(), poller.channel()) != 0)
-        return Status::from_errno(errno, connection->what_ + ": it cannot move to another thread");
+        return Status::from_errno(errno, connection->what_ + ": cannot be moved to another thread");
     set_ack_timeout(id.get());
     WSS_TRY(connection->take_place());
     if (Status made = connection->create_queues(id.get()); !made)

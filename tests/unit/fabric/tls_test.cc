@@ -229,7 +229,7 @@ INSTANTIATE_TEST_SUITE_P(
         Unfit{"of_another_host", "target", "IP:127.0.0.2,DNS:localhost", 3600, "127.0.0.1",
               "IP address mismatch"},
         Unfit{"whose_common_name_alone_is_the_host", "localhost", "email:root@localhost", 3600, "localhost",
-              "hostname mismatch; the address must be among its alternative names"},
+              "hostname mismatch; its alternative names must include the address"},
         Unfit{"expired", "target", "IP:127.0.0.1", -60, "127.0.0.1",
               "certificate has expired; it must be replaced, or the clock of this machine is wrong"}),
     [](const auto& one) { return one.param.test; });

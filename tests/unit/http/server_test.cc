@@ -472,8 +472,8 @@ TEST_F(HttpSite, the_socket_of_a_live_target_is_not_taken_over_but_that_of_a_dea
     EXPECT_EQ(used.code(), Code::kBusy);
     EXPECT_EQ(
         used.to_string(),
-        fmt::format("stop that program or give --control: {} is in use: unit_tests, process {}, listens "
-                    "there",
+        fmt::format("control socket {} is in use: unit_tests, process {}, listens there; stop that program, "
+                    "or give another --control",
                     path(), getpid()));
     std::string stale = folder_.file("stale.sock");
     int fd = socket(AF_UNIX, SOCK_STREAM, 0);
