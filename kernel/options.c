@@ -212,8 +212,8 @@ static int wss_parse_one(char *word, struct wss_options *opts, struct wss_error 
 /**
  * wss_parse_options - parse the words of a map request
  * @text: words separated by blanks, commas or newlines; destroyed
- * @opts: holds defaults; filled
- * @err: the reason for a failure, with the word
+ * @opts: holds the defaults; gets the values of @text
+ * @err: the reason for a failure; names the invalid word
  * Return: 0 or -EINVAL.
  */
 int wss_parse_options(char *text, struct wss_options *opts, struct wss_error *err)

@@ -172,7 +172,7 @@ static int wss_measure_set(void *data, u64 value)
 {
 	mutex_lock(&wss_measure_mutex);
 	wss_measure = value;
-	/* Requests that begin or end while the code is patched may lack stamps: they do not count. */
+	/* Requests that begin or end while the code is patched may lack stamps: they are not counted. */
 	if (value) {
 		static_branch_enable(&wss_measuring);
 		WRITE_ONCE(wss_measured_since, ktime_get_ns());

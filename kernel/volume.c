@@ -246,8 +246,8 @@ static int wss_volume_add_disk(struct wss_volume *vol, int changes, struct wss_e
 	if (IS_ERR(vol->disk))
 		return wss_fail(err, PTR_ERR(vol->disk), "no memory for a disk");
 	/*
-	 * The disk counts until it is released. One that cannot be added still counts, which
-	 * costs at most a keeper (tags.c).
+	 * sess->disks includes the disk until it is released, even if it cannot be added. That costs
+	 * at most a keeper (tags.c).
 	 */
 	atomic_inc(&sess->disks);
 	snprintf(vol->disk->disk_name, sizeof(vol->disk->disk_name), "wss%d", vol->index);

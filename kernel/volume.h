@@ -101,7 +101,7 @@ struct wss_volume {
  *	could not be mapped; at most 255
  * @losses: how often it was lost with its connection, at most 255
  * @lost_until: jiffies when such losses are no longer tolerated; valid when @losses is not 0
- * @login: number of the login since which @retries and @busy count; valid when either is not 0
+ * @login: number of the login to which @retries and @busy refer; valid when either is not 0
  * @busy_until: jiffies when such delays are no longer tolerated; valid when @busy is not 0
  * @aborts: how often it was aborted because the target did not respond
  * @timed_out: not answered in time; abort.c handles it

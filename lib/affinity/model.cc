@@ -78,7 +78,7 @@ class Simulation {
 };
 
 // True if the nodes can do all accesses within `seconds`. A node reads its own blocks first. If remote reads
-// are the faster ones, no node needs to.
+// are faster than local ones, it reads none of its own.
 bool feasible(const Cluster& cluster, const std::vector<double>& stored, double seconds) {
     const Rates& rates = cluster.rates;
     double left = 0, capacity = 0;
@@ -117,7 +117,7 @@ double bound_seconds(const Cluster& cluster, const Operators& operators) {
             stored[home] += one.accesses[home];
             all += one.accesses[home];
         }
-    // One node that does everything remotely, or one storage that serves everything, is slow enough.
+    // Enough in any case: all accesses one after the other, at the lowest rate.
     const Rates& rates = cluster.rates;
     double infeasible = 0, enough = all / std::min({rates.local, rates.remote, rates.storage});
     for (int i = 0; i < kHalvings; ++i) {

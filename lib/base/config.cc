@@ -11,8 +11,8 @@
 #define TOML_HEADER_ONLY 1
 #include <algorithm>
 
-// The library's letter tables mark some code as unreachable that letters beyond ASCII do reach. In these
-// tables "unreachable" must return false.
+// The library marks code in its letter tables as unreachable. Letters beyond ASCII do reach it. There,
+// "unreachable" must return false.
 // clang-format off: the order matters
 #include <toml++/impl/preprocessor.h>
 #undef TOML_UNREACHABLE

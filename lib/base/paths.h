@@ -19,7 +19,7 @@ std::string default_control_path();
 //   a path        that path (it has a '/', or ends in .sock)
 //   a name        the socket of the service of that name, FOLDER/NAME.sock
 //   nothing       FOLDER/target.sock, else the only socket of the folder, else default_control_path().
-//                 Sockets that refuse connections do not count. With several sockets the error lists their
+//                 Sockets that refuse connections are ignored. With several sockets the error lists their
 //                 names.
 Result<std::string> find_control_socket(const std::string& given,
                                         const std::string& folder = kServiceSockets);

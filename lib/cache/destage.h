@@ -41,7 +41,7 @@ class DestagePlanner {
   public:
     explicit DestagePlanner(const DestageOptions& options) : options_(options) {}
 
-    // Makes every line with a dirty sequence up to `mark` due now. The highest mark counts.
+    // Makes every line with a dirty sequence up to `mark` due now. A mark below an earlier one has no effect.
     void want(uint64_t mark) { wanted_ = wanted_ > mark ? wanted_ : mark; }
     // The request of want() has been completed or given up.
     void want_no_more() { wanted_ = 0; }
@@ -80,8 +80,8 @@ class DestagePlanner {
     size_t gather(Index& index, Line& oldest, std::span<Line*> run, LookAt&& look) const;
     void pause(Nanoseconds now);
 
-    // Bounds of the number of lines that one call of next() defers: in the order of age, and again among the
-    // deferred lines. They take less than 0.1 ms. Lines that do not delay others are not counted.
+    // One call of next() examines at most this many lines in the order of age, and at most this many deferred
+    // ones. That takes less than 0.1 ms. Lines that do not delay others are not counted.
     static constexpr size_t kLooks = 256, kLooksDeferred = 32;
 
     const DestageOptions options_;

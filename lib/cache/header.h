@@ -13,10 +13,10 @@
 // Rules
 //  H1  An engine writes the header after the bytes that it describes are in the slot. While a fill overwrites
 //      a slot that held another line, the header is still that of the other line. It has no dirty bits (H3),
-//      and clean sub-blocks do not count after a restart (recovery.h).
+//      and clean sub-blocks are not valid after a restart (recovery.h).
 //  H2  Before a write is acknowledged, every copy that missed it is erased and the erasure is confirmed, or
-//      the membership of that copy's engine is ended on stable storage. So every copy with a valid header and
-//      a current incarnation contains every acknowledged write of its line.
+//      stable storage records that the membership of that copy's engine has ended. So every copy with a valid
+//      header and a current incarnation contains every acknowledged write of its line.
 //  H3  Before a line counts as clean, its dirty bits are cleared at every holder, with confirmation. So the
 //      header of an evicted line never has dirty bits.
 //
@@ -39,7 +39,7 @@ struct LineHeader {
     uint64_t volume = 0;  // WWID: unlike LineKey::volume, never reused for another volume
     uint64_t line = 0;
     uint64_t generation = 0;   // of the newest write in the slot; grows with each write
-    uint64_t incarnation = 0;  // the engine's, assigned when it joins; older ones do not count
+    uint64_t incarnation = 0;  // the engine's, assigned when it joins; older ones are invalid
     SubBlocks valid;
     SubBlocks dirty;
     uint32_t line_shift = 16;

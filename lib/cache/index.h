@@ -172,9 +172,9 @@ class Index {
     // Records that only one of the two copies of the dirty sub-blocks is certain to exist, until these are in
     // real storage or copied. No effect on a clean line.
     void mark_single(Line& line);
-    // Adds a second holder to a dirty line that has one. It has no data yet and does not count: if the first
-    // holder is lost now, the dirty data is lost. Only for an operation that has entered with enter_beside();
-    // it must call end_copy() before it leaves.
+    // Adds a second holder to a dirty line that has one. It has no data yet, so it is not a copy: if the
+    // first holder is lost now, the dirty data is lost. Only for an operation that has entered with
+    // enter_beside(); it must call end_copy() before it leaves.
     Placed begin_copy(Line& line);
     // Ends the copy in this slot. `made`: it has all data that is dirty now. No effect if a holder has been
     // lost since begin_copy().
@@ -230,8 +230,8 @@ class Index {
     uint64_t dirty_lines_on(EngineIndex engine) const;
 
     // stamp() returns only generations above `generation`, which exceeds every generation that recovery has
-    // seen and every one that unseen copies may have. Unseen copies that are newer than the restored one do
-    // not count (lost.h).
+    // seen and every one that unseen copies may have. Unseen copies that are newer than the restored one are
+    // not valid (lost.h).
     void set_generation_floor(uint64_t generation);
     const IndexCounters& counters() const { return counters_; }
     uint64_t capacity_lines() const { return capacity_lines_; }

@@ -12,8 +12,8 @@
 //
 //   - Each loss of a line records the generation of the newest change of its dirty data that a reader may
 //     have seen. A copy of an older generation missed that change and restores nothing.
-//   - A newer copy contains a write that was in flight. It counts only if no reader can have seen the line
-//     without that write. A recovery chooses among the copies that it finds. Copies from that time that
+//   - A newer copy contains a write that was in flight. It is valid only if no reader can have seen the
+//     line without that write. A recovery chooses among the copies that it finds. Copies from that time that
 //     return later restore nothing (LossBounds::passed_over).
 //   - If the volume has been smaller since, the data beyond that end is zeroes (LossBounds::end).
 //
@@ -65,7 +65,7 @@ class LostSubBlocks {
     bool any_of(uint64_t volume) const noexcept;
     uint64_t sub_blocks_of(uint64_t volume) const noexcept;
     // The time of the earliest loss, of these sub-blocks of the line or of any line of the volume; kNever if
-    // there is none. Volumes that are lost as a whole do not count.
+    // there is none. Volumes that are lost as a whole are ignored.
     Nanoseconds since(uint64_t volume, uint64_t line, SubBlocks sub_blocks) const noexcept;
     Nanoseconds since(uint64_t volume) const noexcept;
     // True if any part of the volume was lost later than `after` and not later than `until`.

@@ -133,8 +133,8 @@ bool Recovery::restore_copy(Index& index, LineKey key, const Copy& copy) {
     return placed;
 }
 
-// More than a target assigns in days, in case an engine that is absent from the recovery has seen all of
-// them.
+// An engine that is absent from the recovery may have seen generations that this recovery has not. This is
+// more generations than a target assigns in days.
 constexpr uint64_t kUnseenGenerations = uint64_t{1} << 44;
 
 RecoveryReport Recovery::restore(Index& index) {

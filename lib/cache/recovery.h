@@ -12,7 +12,7 @@
 // a dirty one: storage has a write that the dirty copy missed, and a reader may have seen it.
 //
 // An engine that is absent from the recovery may have a newer copy, with a write that was in flight. Readers
-// see the line without that write from then on, so the copy does not count later either (lost.h).
+// see the line without that write from then on, so the copy is not valid later either (lost.h).
 //
 // Dirty copies that lose and unusable headers (of another incarnation, half written, of another line size)
 // are erased. Copies of unknown volumes, and copies beyond a volume's end, are wiped. Clean copies need no

@@ -156,7 +156,7 @@ void* Replacement::victim(MayGo&& may_go) {
     if (candidate == kNone && main == kNone) return any_that_may_go(may_go);
     if (candidate == kNone) return nodes_[main].owner;
     if (main == kNone) return nodes_[candidate].owner;
-    // The use that brought the candidate in does not count. Otherwise, in a loop, each new line would be one
+    // The use that brought the candidate in is not counted. Otherwise, in a loop, each new line would be one
     // use ahead of the resident ones and would evict the lines that the loop needs next.
     bool wins = frequency_.estimate(nodes_[candidate].key) > frequency_.estimate(nodes_[main].key) + 1;
     return nodes_[wins ? main : candidate].owner;

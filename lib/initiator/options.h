@@ -25,8 +25,8 @@ constexpr uint32_t kTransferMax = 1024 * 1024;
 constexpr uint32_t kBounceChunk = 32 * 1024;
 // A compare-and-write moves twice the data of a transfer.
 constexpr size_t kBounceMin = 2 * kTransferMax;
-// After more retries than this the response to a request is final. Retries after BUSY do not count: the
-// deadline limits them.
+// After more retries than this the response to a request is final. Retries after BUSY are not counted:
+// the deadline limits them.
 constexpr uint32_t kRetriesMax = 16;
 constexpr uint32_t kVolumesMax = 2047;  // as many as fit in the requested REPORT LUNS answer
 // Interval of deadline checks, which is their maximum delay.

@@ -205,7 +205,7 @@ void Session::command_answered(Command& command, const wire::Response& response)
 }
 
 void Session::take_disposition(Request& request, const Disposition& disposition) noexcept {
-    if (request.outcome != Outcome::kOk) return;  // the first failure counts
+    if (request.outcome != Outcome::kOk) return;  // only the first failure is reported
     bool again = disposition.again == Disposition::Again::kLater ||
                  (disposition.again == Disposition::Again::kNow && request.retries_ < kRetriesMax);
     if (again) {

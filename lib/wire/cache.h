@@ -45,7 +45,7 @@ struct CacheWelcome {
     uint32_t incarnation = 0;  // of the contents from now on, unless `keep`
     uint32_t line_bytes = 0;
     uint32_t operations = 0;  // bound on operation ids
-    bool keep = false;        // true: the contents count, send the inventory; false: discard them
+    bool keep = false;        // true: the contents are valid, send the inventory; false: discard them
     bool states = false;      // an RS must send kVolumeState
     bool owners = false;      // … with the owner
     bool terms = false;       // … and with its term (io::Succession)
@@ -200,7 +200,7 @@ struct CacheVolumeState {
     uint32_t number = 0;     // of a CacheVolume
     uint32_t error = 0;      // errno: the storage is lost to another owner; no data of the volume may be used
     uint64_t bytes = 0;      // not 0, unless the storage is lost
-    bool suspended = false;  // another owner may have the storage: cached contents do not count at the moment
+    bool suspended = false;  // another owner may have the storage: cached contents must not be used now
     uint64_t owner = 0;      // while it is the same, no other owner has had the storage; 0: not known
     uint64_t series = 0;     // io::Succession
     uint64_t term = 0;       // …

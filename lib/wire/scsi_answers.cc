@@ -112,7 +112,7 @@ bool parse_identification(Bytes data, Identification& out) {
     Bytes rest = page.body();
     while (rest.size() >= 4) {
         size_t length = 4 + size_t{get8(&rest[3])};
-        if (length > rest.size()) break;  // truncated: the designators before it count
+        if (length > rest.size()) break;  // truncated: the designators before it are valid
         uint8_t flags = get8(&rest[1]);
         parse_designator(get8(&rest[0]) & 0x0f, flags >> 4 & 0x03, flags & 0x0f, rest.subspan(4, length - 4),
                          out);

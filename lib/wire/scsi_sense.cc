@@ -108,7 +108,7 @@ void parse_descriptors(Bytes data, Sense& out) {
     Bytes rest = data.subspan(kHeaderBytes);
     while (rest.size() >= 2) {
         size_t length = 2 + size_t{get8(&rest[1])};
-        if (length > rest.size()) break;  // truncated: the descriptors before it count
+        if (length > rest.size()) break;  // truncated: the descriptors before it are valid
         parse_descriptor(rest.first(length), out);
         rest = rest.subspan(length);
     }

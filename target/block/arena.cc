@@ -7,9 +7,9 @@
 
 namespace wss::block {
 
-// A1: each volume that never returns a block halves the free memory. The last eighth is for volumes and
-// initiators that hold nothing: one block each. The sixteenth before it is for initiators that hold nothing
-// of their volume.
+// A1: each volume that never returns a block halves the free memory. Two parts are reserved. Of the last
+// eighth, a volume or an initiator gets a block only if it holds nothing. Of a further sixteenth, an
+// initiator gets a block only if it holds nothing of the volume.
 static constexpr size_t kVolumeReserve = 8, kNexusReserve = 16;
 
 static size_t reserved(const BufferPool& pool) {

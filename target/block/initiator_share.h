@@ -32,7 +32,7 @@ class InitiatorShare {
         if (by_lun_[lun] == nullptr) by_lun_[lun] = std::make_unique<NexusShare>();
         return *by_lun_[lun];
     }
-    // The volume was removed. Resources that are still held for it keep counting for the initiator.
+    // The volume was removed. Resources that are still held for it remain in the initiator's total.
     void forget(uint64_t lun) noexcept {
         if (lun < by_lun_.size()) by_lun_[lun].reset();
     }

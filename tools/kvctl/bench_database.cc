@@ -112,7 +112,7 @@ Status StoreDatabase::read_items(std::span<const uint64_t> records, std::span<co
     return Status::ok();
 }
 
-// A partition forgets deletions after a while. They are read as if it had not.
+// A partition forgets deletions after a while. This sets the timestamps that the session knows.
 void StoreDatabase::recall_deletions() {
     for (size_t i = 0; i < get_.items.size(); ++i) {
         kv::GetAll::Item& item = get_.items[i];

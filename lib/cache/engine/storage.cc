@@ -99,8 +99,9 @@ bool Engine::Storage::release(io::Backend& backend) noexcept {
     return true;
 }
 
-// True if acknowledged writes are known to survive a restart of the machine. RAM has no volatile cache
-// either, but only storage that others may take has an ownership.
+// True if acknowledged writes are known to survive a restart of the machine. The lack of a volatile cache
+// does not suffice, because RAM has none either. Storage with an ownership can be taken by others, so it is
+// not RAM.
 static bool outlasts_machine(const io::Backend& backend) {
     return !backend.limits().volatile_cache && !backend.ownership().empty();
 }

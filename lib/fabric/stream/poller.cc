@@ -114,8 +114,8 @@ size_t EventPoller::expire() noexcept {
 size_t EventPoller::take_events() noexcept {
     epoll_event events[64];
     int count = epoll_wait(epoll_.get(), events, 64, 0);
-    // If all events are taken, the next poll() needs no system call. New events wake a reactor that sleeps
-    // after this turn at once. A reactor that does not sleep takes them a turn later.
+    // If all events are taken, the next poll() needs no system call. A reactor that sleeps after this turn is
+    // woken at once by new events. One that does not sleep takes them a turn later.
     drained_ = count > 0 && count < 64;
     size_t handled = 0;
     bool expired = false;
