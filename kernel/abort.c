@@ -187,8 +187,8 @@ static bool wss_find_victim(struct request *rq, void *data)
 }
 
 /*
- * True if the volume is not unsure, still has @lun, and no changed units were reported since
- * sess->doubts was @doubts.
+ * True if @lun is certainly still that of the volume: the volume is not in state unsure, and the
+ * target has reported no changed units since sess->doubts was @doubts.
  */
 static bool wss_unit_stands(struct wss_volume *vol, const u8 lun[8], int doubts)
 {

@@ -235,7 +235,7 @@ static Status check_cache(const TargetConfig& config) {
     if (!config.cache_listen.empty() && *policy == cache::Policy::kBack && config.state.empty())
         return failure(
             Code::kInvalid,
-            "write-back by default needs a state file (--state), so that dirty lines are found after "
+            "--cache-policy write-back needs a state file (--state), so that dirty lines are found after "
             "a restart");
     return check_cache_secrets(config);
 }

@@ -80,8 +80,8 @@ def disk_actions(store: Store) -> list[Action]:
 
 
 class Clocks:
-    """Moves the clocks of programs, in episodes that allow it. A partition whose clock was wrong may have versions with timestamps
-    that the others refuse as too far ahead, for as long as the clock was wrong by."""
+    """Moves the clocks of programs, in episodes that allow it. A partition whose clock was an hour ahead may have versions whose
+    timestamps the others refuse as too far ahead for about an hour."""
 
     def __init__(self, store: Store):
         self.store = store
