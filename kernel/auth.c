@@ -181,12 +181,12 @@ void wss_auth_recv(struct wss_chan *chan, const void *data, u32 bytes)
 		wss_chan_protocol_error(chan, "short authentication message");
 		return;
 	}
-	/* Pairs with the acquire in wss_auth_heard(). */
+	/* Pairs with the acquire in wss_auth_wait_is_over(). */
 	smp_store_release(&auth->awaited, 0);
 	wake_up_all(&chan->sess->wait);
 }
 
-static bool wss_auth_heard(struct wss_chan *chan)
+static bool wss_auth_wait_is_over(struct wss_chan *chan)
 {
 	return !smp_load_acquire(&chan->auth.awaited) || READ_ONCE(chan->sess->broken) ||
 	       READ_ONCE(chan->sess->state) == WSS_REMOVING;
@@ -211,7 +211,7 @@ static int wss_auth_wait(struct wss_chan *chan, struct wss_error *err)
 	do {
 		if (chan->polled)
 			wss_auth_poll(chan);
-		left = wait_event_interruptible_timeout(chan->sess->wait, wss_auth_heard(chan),
+		left = wait_event_interruptible_timeout(chan->sess->wait, wss_auth_wait_is_over(chan),
 							max(nap, 1UL));
 	} while (!left && time_before(jiffies, end));
 	if (left < 0)
@@ -226,8 +226,8 @@ static int wss_auth_wait(struct wss_chan *chan, struct wss_error *err)
 	return wss_fail(err, -ETIMEDOUT, "the target did not continue the authentication");
 }
 
-static int wss_auth_say(struct wss_chan *chan, enum wss_message which, const void *message, u32 bytes,
-			u8 awaited, struct wss_error *err)
+static int wss_auth_exchange(struct wss_chan *chan, enum wss_message which, const void *message,
+			     u32 bytes, u8 awaited, struct wss_error *err)
 {
 	WRITE_ONCE(chan->auth.awaited, awaited);
 	if (wss_send_message(chan, which, message, bytes))
@@ -268,8 +268,8 @@ static int wss_auth_converse(struct wss_chan *chan, struct crypto_shash *hash,
 	int ret;
 
 	wss_auth_fill_start(chan);
-	ret = wss_auth_say(chan, WSS_MESSAGE_AUTH_START, &auth->start, sizeof(auth->start),
-			   WSS_SRP_AUTH_CHALLENGE, err);
+	ret = wss_auth_exchange(chan, WSS_MESSAGE_AUTH_START, &auth->start, sizeof(auth->start),
+				WSS_SRP_AUTH_CHALLENGE, err);
 	if (ret)
 		return ret;
 	ret = wss_auth_proof(hash, auth, WSS_AUTH_LABEL_INITIATOR, message.proof);
@@ -277,7 +277,8 @@ static int wss_auth_converse(struct wss_chan *chan, struct crypto_shash *hash,
 	ret = ret ?: wss_auth_proof(hash, auth, WSS_AUTH_LABEL_TARGET, auth->expected);
 	if (ret)
 		return wss_fail(err, ret, "the proofs cannot be computed");
-	ret = wss_auth_say(chan, WSS_MESSAGE_AUTH_PROOF, &message, sizeof(message), WSS_SRP_AUTH_RESULT, err);
+	ret = wss_auth_exchange(chan, WSS_MESSAGE_AUTH_PROOF, &message, sizeof(message),
+				WSS_SRP_AUTH_RESULT, err);
 	return ret ?: wss_auth_verify(chan, err);
 }
 

@@ -91,9 +91,9 @@ static int wss_first_chan_start(struct wss_session *sess, struct wss_error *err)
 		 * Some stock targets accept only shorter commands: request less immediate data,
 		 * down to none.
 		 */
-		if (chan->reject_reason != WSS_SRP_REJ_REQ_IT_IU_LENGTH_TOO_LARGE || !sess->ask_imm)
+		if (chan->reject_reason != WSS_SRP_REJ_REQ_IT_IU_LENGTH_TOO_LARGE || !sess->request_imm)
 			return ret;
-		sess->ask_imm = sess->ask_imm > 8192 ? 8192 : sess->ask_imm > 2048 ? 2048 : 0;
+		sess->request_imm = sess->request_imm > 8192 ? 8192 : sess->request_imm > 2048 ? 2048 : 0;
 	}
 }
 

@@ -16,7 +16,7 @@
  */
 static u32 wss_longest_command(const struct wss_session *sess)
 {
-	u32 bytes = WSS_SRP_IMM_DATA_OFFSET + max(sess->ask_imm, 64U);
+	u32 bytes = WSS_SRP_IMM_DATA_OFFSET + max(sess->request_imm, 64U);
 
 	return sess->opts.mlockv ? bytes : max(bytes, (u32)WSS_CMD_SEGMENTS_BYTES);
 }
@@ -49,7 +49,7 @@ void wss_fill_login(struct wss_chan *chan, struct wss_srp_login_req *req)
 	req->req_it_iu_len = cpu_to_be32(wss_longest_command(sess));
 	req->req_buf_fmt = cpu_to_be16(WSS_SRP_BUF_FORMAT_DIRECT | WSS_SRP_BUF_FORMAT_INDIRECT);
 	req->req_flags = chan->index ? WSS_SRP_MULTICHAN_MULTI : WSS_SRP_MULTICHAN_SINGLE;
-	if (sess->ask_imm) {
+	if (sess->request_imm) {
 		req->req_flags |= WSS_SRP_IMMED_REQUESTED;
 		req->imm_data_offset = cpu_to_be16(WSS_SRP_IMM_DATA_OFFSET);
 	}
@@ -143,7 +143,7 @@ int wss_take_grants(struct wss_chan *chan, const struct wss_srp_login_rsp *rsp)
 	atomic_set(&chan->credits, chan->granted - chan->reserved);
 	chan->max_imm = 0;
 	if ((rsp->rsp_flags & WSS_SRP_LOGIN_RSP_IMMED_SUPP) && iu_len > WSS_SRP_IMM_DATA_OFFSET)
-		chan->max_imm = min(iu_len - WSS_SRP_IMM_DATA_OFFSET, chan->sess->ask_imm);
+		chan->max_imm = min(iu_len - WSS_SRP_IMM_DATA_OFFSET, chan->sess->request_imm);
 	chan->caps = 0;
 	chan->epoch = 0;
 	chan->keepalive_ms = 0;

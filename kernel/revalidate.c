@@ -231,10 +231,10 @@ static void wss_volume_follow(struct wss_volume *vol, const struct wss_limits *l
 		set_disk_ro(vol->disk, limits->read_only);
 }
 
-/* The target's answers about a volume. @told: @limits is valid */
+/* The target's answers about a volume. @has_limits: @limits is valid */
 struct wss_look {
 	u8 lun[8];
-	bool told;
+	bool has_limits;
 	struct wss_limits limits;
 };
 
@@ -242,14 +242,14 @@ struct wss_look {
  * Sends the commands of a revalidation. Context: sleeps, bounded; look_mutex held. Return: 0 or
  * -errno, for one unit or all (wss_concerns_unit()).
  */
-static int wss_volume_ask(struct wss_volume *vol, struct wss_look *look, struct wss_error *err)
+static int wss_volume_query(struct wss_volume *vol, struct wss_look *look, struct wss_error *err)
 {
 	int ret = wss_volume_find_again(vol, look->lun, err);
 
 	if (ret)
 		return ret;
 	ret = wss_read_limits(vol->sess, look->lun, &look->limits, err);
-	look->told = !ret;
+	look->has_limits = !ret;
 	/*
 	 * A unit that refuses these commands, for example while it is being formatted, is still the
 	 * right one.
@@ -258,7 +258,7 @@ static int wss_volume_ask(struct wss_volume *vol, struct wss_look *look, struct 
 }
 
 /*
- * Applies the results. @ret: result of wss_volume_ask(); an error concerns only this unit.
+ * Applies the results. @ret: result of wss_volume_query(); an error concerns only this unit.
  * @doubts: sess->doubts before that call. Context: sess->mutex held. Return: 0 or WSS_OUTDATED.
  */
 static int wss_volume_apply(struct wss_volume *vol, const struct wss_look *look, int ret, int doubts,
@@ -275,7 +275,7 @@ static int wss_volume_apply(struct wss_volume *vol, const struct wss_look *look,
 		 * nothing is sent to this LUN.
 		 */
 		wss_volume_renumber(vol, look->lun);
-		if (look->told && !READ_ONCE(vol->removing))
+		if (look->has_limits && !READ_ONCE(vol->removing))
 			wss_volume_follow(vol, &look->limits);
 		return vol->state == WSS_VOLUME_DEAD || wss_volume_is_present(vol, doubts) ? 0 : WSS_OUTDATED;
 	}
@@ -294,7 +294,7 @@ static int wss_volume_look(struct wss_volume *vol, struct wss_error *err)
 	struct wss_session *sess = vol->sess;
 	int doubts = atomic_read(&sess->doubts);
 	struct wss_look look = {};
-	int ret = wss_volume_ask(vol, &look, err);
+	int ret = wss_volume_query(vol, &look, err);
 
 	if (ret && !wss_concerns_unit(ret) && atomic_read(&sess->doubts) == doubts)
 		return ret;

@@ -46,7 +46,7 @@ static void wss_session_init(struct wss_session *sess, const struct wss_options 
 	/* Here and not in wss_segments_alloc(): recovery must not wait for CPU hotplug. */
 	if (!opts->mlockv)
 		static_branch_inc(&wss_by_segments);
-	sess->ask_imm = opts->max_imm;
+	sess->request_imm = opts->max_imm;
 	sess->nr_default = opts->queues;
 	sess->nr_queues = opts->queues + opts->poll_queues;
 	sess->state = WSS_CONNECTING;

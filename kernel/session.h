@@ -118,7 +118,7 @@ struct wss_session {
 	u32 up_polled;
 	u32 tag_depth;			/* requests per queue; fixed by the first connection */
 	struct wss_device_limits device_limits; /* of the first device; later ones must have at least these */
-	u32 ask_imm;			/* immediate bytes that logins request; lowered when rejected */
+	u32 request_imm;		/* immediate bytes that logins request; lowered when rejected */
 	u32 boot_id;			/* boot id of the last login that carried one; 0: none yet */
 	bool cache_lost;		/* boot_id has changed, and the volumes are not marked yet */
 	bool up;			/* channels are logged in; set by recovery, creator, remover */
