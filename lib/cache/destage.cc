@@ -26,7 +26,7 @@ void DestagePlanner::succeeded(bool again) {
     suspect_ = false;
     if (!again) return;
     retry_ = {};
-    asked_ = false;
+    starts_pause_ = false;
 }
 
 void DestagePlanner::failed(Nanoseconds now, bool expected) {
@@ -48,8 +48,8 @@ bool DestagePlanner::pauses(Nanoseconds now) {
 // Other failures during a pause belong to writes that began before it and do not extend it.
 void DestagePlanner::pause(Nanoseconds now) {
     suspect_ = true;
-    if (failing() && now < retry_at_ && !asked_) return;
-    asked_ = false;
+    if (failing() && now < retry_at_ && !starts_pause_) return;
+    starts_pause_ = false;
     retry_ =
         failing() ? Nanoseconds{std::min(retry_.count * 2, options_.retry_max.count)} : options_.retry_first;
     retry_at_ = now + retry_;

@@ -88,9 +88,9 @@ class DestagePlanner {
     uint64_t wanted_ = 0;
     bool draining_ = false;  // the dirty ratio is falling from the high to the low mark
     bool retries_ = false, suspect_ = false;
-    bool asked_ = false;     // a deferred line is being retried: its failure starts the next pause
-    uint32_t failures_ = 0;  // in a row
-    Nanoseconds retry_;      // the current pause; 0: none
+    bool starts_pause_ = false;  // a deferred line is being retried: its failure starts the next pause
+    uint32_t failures_ = 0;      // in a row
+    Nanoseconds retry_;          // the current pause; 0: none
     Nanoseconds retry_at_;
 };
 
@@ -109,7 +109,7 @@ size_t DestagePlanner::next(Index& index, uint32_t volume, Nanoseconds now, std:
     const Line* const first = line;
     for (size_t looks = 0; line != nullptr; ++looks) {
         if (line->state() == LineState::kDirty && look(*line) == Look::kYes && due(index, *line, now)) {
-            retries_ = asked_ = true;
+            retries_ = starts_pause_ = true;
             retry_at_ = now + retry_;
             run[0] = line;
             return 1;

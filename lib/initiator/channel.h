@@ -215,7 +215,7 @@ class Channel final : private fabric::ConnectionHandler, private EngineLinkOwner
     std::vector<std::unique_ptr<EngineLink>> retired_;  // closing
     bool finishing_ = false;  // the target's connection has ended, not those to engines
 
-    bool heard_ = false;  // a message arrived since the last tick
+    bool received_ = false;  // a message arrived since the last tick
     bool sent_ = false;
     Nanoseconds last_sent_{};
     Nanoseconds unanswered_since_ = kNever;

@@ -131,7 +131,7 @@ void Channel::send_completed(uint64_t cookie) noexcept {
 
 void Channel::received(const fabric::Completion& completion) noexcept {
     uint32_t index = static_cast<uint32_t>(completion.cookie & ~kReceiveBit);
-    heard_ = true;
+    received_ = true;
     if (completion.kind == fabric::CompletionKind::kReceiveImmediate)
         fused(completion.immediate);
     else
@@ -280,9 +280,9 @@ void Channel::tick(Nanoseconds now) noexcept {
         return;
     }
     if (state_ != State::kUp || keepalive_.count == 0) return;
-    if (heard_) unanswered_since_ = kNever;
+    if (received_) unanswered_since_ = kNever;
     if (sent_) last_sent_ = now;
-    heard_ = sent_ = false;
+    received_ = sent_ = false;
     if (unanswered_since_ != kNever && now - unanswered_since_ > keepalive_)
         return close(failure(Code::kTimedOut, "the target has been silent for {} ms",
                              (now - unanswered_since_).count / 1'000'000));

@@ -42,7 +42,7 @@ void Channel::retire_engine(uint32_t index) noexcept {
 bool Channel::part_arrived(EngineLink&, uint32_t immediate, uint32_t bytes) noexcept {
     wire::FusedCompletion part;
     if (wire::unpack_fused(immediate, part) != wire::ParseError::kNone || part.credits != 0) return false;
-    heard_ = true;
+    received_ = true;
     Command* command = find(part.tag, WSS_FUSED_TAG_MASK);
     if (state_ != State::kUp || command == nullptr) return false;
     const bool reads = command->payload.direction == Direction::kIn;

@@ -47,7 +47,7 @@ void Discovery::list(Listed done) {
     found_.clear();
     at_ = 0;
     asking_luns_ = true;
-    ask(0, wire::make_report_luns(kAnswerMax));
+    query(0, wire::make_report_luns(kAnswerMax));
 }
 
 void Discovery::probe(uint64_t lun, Probed done) {
@@ -58,7 +58,7 @@ void Discovery::probe(uint64_t lun, Probed done) {
     next_unit();
 }
 
-void Discovery::ask(uint64_t lun, const wire::Cdb& cdb) {
+void Discovery::query(uint64_t lun, const wire::Cdb& cdb) {
     std::fill(answer_.begin(), answer_.end(), std::byte{});
     buffer_ = {answer_.data(), answer_.size()};
     request_.operation = Operation::kAdmin;
@@ -109,7 +109,7 @@ void Discovery::next_unit() {
     provisioning_ = {};
     provisioned_ = ours_ = skip_ = false;
     step_ = listed_ ? kListSteps : kProbeSteps;
-    ask(info_.lun, step_->make());
+    query(info_.lun, step_->make());
 }
 
 void Discovery::next_step() {
@@ -118,7 +118,7 @@ void Discovery::next_step() {
     } while (step_->make != nullptr && step_->needs_page >= 0 &&
              !pages_.has(static_cast<uint8_t>(step_->needs_page)));
     if (step_->make == nullptr) return unit_done();
-    ask(info_.lun, step_->make());
+    query(info_.lun, step_->make());
 }
 
 void Discovery::step_answered() {

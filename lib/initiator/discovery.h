@@ -53,7 +53,7 @@ class Discovery {
     static const Step kProbeSteps[];
     static constexpr uint32_t kAnswerMax = 16384;
 
-    void ask(uint64_t lun, const wire::Cdb& cdb);
+    void query(uint64_t lun, const wire::Cdb& cdb);
     void answered();
     void luns_answered();
     void next_unit();

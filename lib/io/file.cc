@@ -132,15 +132,15 @@ void File::choose_direct() {
     int flags = fcntl(fd_, F_GETFL) & ~O_NONBLOCK;
     fcntl(fd_, F_SETFL, flags);
     struct statx extended {};
-    bool told =
+    bool is_reported =
         statx(fd_, "", AT_EMPTY_PATH, STATX_DIOALIGN, &extended) == 0 && (extended.stx_mask & STATX_DIOALIGN);
-    bool possible = !told || extended.stx_dio_offset_align != 0;
+    bool possible = !is_reported || extended.stx_dio_offset_align != 0;
     direct_ = possible && fcntl(fd_, F_SETFL, flags | O_DIRECT) == 0;
     if (!direct_) {
         log::warning("{}: O_DIRECT is not possible here; I/O goes through the page cache", path_);
         return;
     }
-    if (told) {
+    if (is_reported) {
         limits_.logical_block = std::max(limits_.logical_block, extended.stx_dio_offset_align);
         memory_align_ = std::max(extended.stx_dio_mem_align, 1u);
         return;

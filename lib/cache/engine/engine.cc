@@ -181,7 +181,7 @@ void Engine::leave(Nanoseconds limit, std::function<void(Status)> done) {
     left_ = std::move(done);
     leave_max_ = limit;
     reactor_.set(leave_timer_, reactor_.clock().now() + limit);
-    for (auto& link : links_) link->ask_to_leave();
+    for (auto& link : links_) link->request_leave();
     if (const Unsaved left = unsaved(); left.lines > 0)
         log::info(
             "waiting up to {} s until {} lines with acknowledged writes are in real storage: {}; wssctl "

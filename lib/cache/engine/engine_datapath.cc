@@ -32,11 +32,11 @@ bool Engine::SeLink::record(RecordLink&, const wire::Record& record) noexcept {
         case RecordType::kEngine:
             return storage_volumes_ != nullptr && storage_volumes_->named(record);
         case RecordType::kPing:
-            ++asked_;
+            ++pings_;
             link_->wrote(wire::put_plain(RecordType::kPong, 0, record.id, link_->room()));
             return true;
         case RecordType::kGoodbye:
-            said_goodbye_ = true;
+            goodbye_received_ = true;
             storage_ = 0;  // the SE no longer needs the contents
             link_->close(Status(Code::kClosed, "released by the storage engine"));
             return true;
@@ -70,7 +70,7 @@ bool Engine::SeLink::move(const wire::Record& record) noexcept {
         move.slot < slots_ && move.offset <= line_bytes_ && move.length <= line_bytes_ - move.offset;
     if (!inside) return false;
     operation.client = nullptr;
-    operation.asked = asked_;
+    operation.pings = pings_;
     ++busy_;
     ++engine_.counters_.moves;
     if (move.handle != wire::kStorageHandle) {
@@ -154,7 +154,7 @@ void Engine::SeLink::moved(Operation& operation, CacheStatus status) noexcept {
     operation.state = Operation::State::kFree;
     operation.client = nullptr;
     --busy_;
-    done(operation.id, status, !good || !move.coalesced || operation.asked != asked_);
+    done(operation.id, status, !good || !move.coalesced || operation.pings != pings_);
     if (had_stage) serve_stage_waiters();
 }
 

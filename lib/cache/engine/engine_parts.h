@@ -26,7 +26,7 @@ struct alignas(8) Engine::Operation : ListNode<> {
     uint32_t id = 0;
     uint32_t stage = kNoStage;
     State state = State::kFree;
-    uint32_t asked = 0;  // the link's `asked_` when the operation began
+    uint32_t pings = 0;  // the link's `pings_` when the operation began
     wire::CacheMove move;
     std::byte* buffer = nullptr;  // for real storage: the memory that is used instead of a slot
 };
@@ -76,7 +76,7 @@ class Engine::SeLink final : public RecordLinkOwner {
     ~SeLink();
 
     Status start(std::span<std::byte> part);
-    void ask_to_leave() noexcept;
+    void request_leave() noexcept;
     void join_again() noexcept;
     void stop() noexcept;
     size_t turn() noexcept;
@@ -87,7 +87,7 @@ class Engine::SeLink final : public RecordLinkOwner {
     // The SE no longer needs this engine. A storage process holds nothing for an SE that is away.
     bool has_left() const noexcept {
         const bool is_away = link_ == nullptr || !link_->is_up();
-        return said_goodbye_ || storage_ == 0 || (storage_volumes_ != nullptr && is_away);
+        return goodbye_received_ || storage_ == 0 || (storage_volumes_ != nullptr && is_away);
     }
     EngineStorageInfo info() const;
     // The dirty lines on record as of the SE's last message. An absent SE may have destaged some since.
@@ -145,7 +145,7 @@ class Engine::SeLink final : public RecordLinkOwner {
     std::unique_ptr<RecordLink> link_;
     reactor::Timer retry_;     // to connect, or to stop
     reactor::Timer look_;      // while up
-    uint64_t heard_ = 0;       // messages received from the SE at the last look
+    uint64_t received_ = 0;    // messages received from the SE at the last look
     uint32_t silent_for_ = 0;  // looks in a row without a new message
     Nanoseconds pause_{};
     std::string last_error_;
@@ -170,9 +170,9 @@ class Engine::SeLink final : public RecordLinkOwner {
     std::vector<uint32_t> free_stages_;
     List<Operation> waiting_;  // for a stage
     uint32_t busy_ = 0;        // operations that are not free
-    uint32_t asked_ = 0;  // pings received; operations that began before the last one are reported at once
+    uint32_t pings_ = 0;  // pings received; operations that began before the last one are reported at once
     uint32_t clients_ = 0;
-    bool leaving_ = false, said_goodbye_ = false, stopping_ = false;
+    bool leaving_ = false, goodbye_received_ = false, stopping_ = false;
 };
 
 }  // namespace wss::cache

@@ -124,7 +124,7 @@ bool Engine::SeLink::welcomed(std::span<const std::byte> data) noexcept {
     pause_ = {};
     last_error_.clear();
     refusal_.clear();
-    said_goodbye_ = false;
+    goodbye_received_ = false;
     if (storage_volumes_ != nullptr)
         log::info("{}: joined as its real storage", address_.to_string());
     else
@@ -132,7 +132,7 @@ bool Engine::SeLink::welcomed(std::span<const std::byte> data) noexcept {
                   keep ? "; contents kept" : "");
     introduce(keep, welcome);
     silent_for_ = 0;
-    heard_ = link_->messages_received();
+    received_ = link_->messages_received();
     engine_.reactor_.set(look_, engine_.reactor_.clock().now() + engine_.options_.silence);
     return true;
 }
@@ -199,7 +199,7 @@ bool Engine::SeLink::take_result(const wire::Record& record) noexcept {
 // slow, whose dirty data must not be lost for that reason.
 void Engine::SeLink::look_for_storage() noexcept {
     if (!link_->is_up()) return;
-    const bool silent = std::exchange(heard_, link_->messages_received()) == link_->messages_received();
+    const bool silent = std::exchange(received_, link_->messages_received()) == link_->messages_received();
     silent_for_ = silent ? silent_for_ + 1 : 0;
     if (silent_for_ % kProbeEvery == 1)
         link_->wrote(wire::put_plain(wire::RecordType::kPong, 0, 0, link_->room()));
@@ -232,18 +232,18 @@ void Engine::SeLink::introduce(bool inventory, const wire::CacheWelcome& welcome
     link_->wrote(wire::put_slot(wire::RecordType::kInventoryEnd, 0, slots_, link_->room()));
     if (storage_volumes_ != nullptr) storage_volumes_->introduce(*link_, welcome);
     link_->wrote(wire::put_plain(wire::RecordType::kReady, 0, 0, link_->room()));
-    if (leaving_) ask_to_leave();
+    if (leaving_) request_leave();
 }
 
-void Engine::SeLink::ask_to_leave() noexcept {
+void Engine::SeLink::request_leave() noexcept {
     leaving_ = true;
     if (link_ != nullptr && link_->is_up())
         link_->wrote(wire::put_plain(wire::RecordType::kLeave, 0, 0, link_->room()));
 }
 
 void Engine::SeLink::join_again() noexcept {
-    if (!said_goodbye_ || stopping_ || leaving_) return;
-    said_goodbye_ = false;
+    if (!goodbye_received_ || stopping_ || leaving_) return;
+    goodbye_received_ = false;
     pause_ = {};
     retry_later();
 }
@@ -267,7 +267,7 @@ void Engine::SeLink::link_over(RecordLink&, const Status& why) noexcept {
     while (Operation* operation = waiting_.pop_front()) moved(*operation, wire::CacheStatus::kFailed);
     if (storage_volumes_ != nullptr) storage_volumes_->link_over();
     revoke_all();
-    if (!stopping_ && !said_goodbye_) retry_later();
+    if (!stopping_ && !goodbye_received_) retry_later();
 }
 
 void Engine::SeLink::revoke_all() noexcept {

@@ -26,13 +26,13 @@ constexpr uint8_t kGrantNotNow = 1;
 
 // --- greetings ---
 
-int say(int socket, const Hello& hello, std::span<const int> descriptors) noexcept {
+int send_hello(int socket, const Hello& hello, std::span<const int> descriptors) noexcept {
     std::array<std::byte, stream::kHelloBytes> bytes;
     stream::encode(hello, bytes);
     return send(socket, bytes, descriptors);
 }
 
-ssize_t hear(int socket, Greeting& greeting) noexcept {
+ssize_t receive_hello(int socket, Greeting& greeting) noexcept {
     std::array<std::byte, stream::kHelloBytes> bytes;
     greeting.message = receive(socket, bytes);
     if (greeting.message.bytes <= 0) return greeting.message.bytes;
@@ -76,14 +76,14 @@ Status ShmConnection::greet() noexcept {
     if (!area) return area.status();
     std::array descriptors{area->fd.get(), domain_->validity_fd()};
     rings_.attach(std::move(area->mapping), 0);
-    if (int error = say(socket_.get(), hello_, descriptors); error != 0)
+    if (int error = send_hello(socket_.get(), hello_, descriptors); error != 0)
         return Status::from_errno(-error, fmt::format("cannot connect to {}", peer_));
     return poller_.watch(*this, socket_.get(), EPOLLIN | EPOLLRDHUP);
 }
 
-void ShmConnection::hear_greeting() noexcept {
+void ShmConnection::receive_greeting() noexcept {
     Greeting greeting;
-    ssize_t got = hear(socket_.get(), greeting);
+    ssize_t got = receive_hello(socket_.get(), greeting);
     if (got == -EAGAIN) return;
     if (got == 0 || got == -ECONNRESET)
         return refuse_connect(failure(Code::kRefused, "{} closed the connection without an answer", peer_),
@@ -151,7 +151,7 @@ Status ShmConnection::accept(std::span<const std::byte> data) {
     Hello answer = hello(HelloKind::kAccept);
     answer.set_data(data);
     std::array descriptors{domain_->validity_fd()};
-    if (say(socket_.get(), answer, descriptors) != 0) {
+    if (send_hello(socket_.get(), answer, descriptors) != 0) {
         phase_ = Phase::kGreeting;  // no reject is sent from here on
         fail(failure(Code::kUnavailable, "{} closed the connection before it was accepted", peer_));
         return failure(Code::kClosed, "{}: the connection is closed", peer_);
@@ -168,7 +168,7 @@ void ShmConnection::on_ready(uint32_t epoll_events) noexcept {
         case Phase::kDialling:
             return;
         case Phase::kGreeting:
-            return hear_greeting();
+            return receive_greeting();
         case Phase::kDeciding:
             if (epoll_events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
                 fail(failure(Code::kUnavailable, "{} closed the connection before it was accepted", peer_));
@@ -191,7 +191,7 @@ void ShmConnection::drain_socket() noexcept {
             return activate();
         }
         if (message.bytes == 1) continue;
-        bool grant = message.bytes == static_cast<ssize_t>(sizeof(GrantMessage)) && !stash_ && asking_;
+        bool grant = message.bytes == static_cast<ssize_t>(sizeof(GrantMessage)) && !stash_ && requested_;
         if (!grant)
             return fail(failure(Code::kInvalid, "{} broke the protocol: an unexpected message", peer_));
         std::memcpy(&stash_.emplace(), bytes.data(), bytes.size());
@@ -232,7 +232,7 @@ bool ShmConnection::sleep() noexcept {
 }
 
 void ShmConnection::detach(bool) noexcept {
-    if (phase_ == Phase::kDeciding) say(socket_.get(), hello(HelloKind::kReject), {});
+    if (phase_ == Phase::kDeciding) send_hello(socket_.get(), hello(HelloKind::kReject), {});
     if (phase_ == Phase::kStreaming) shm_poller_.remove(*this);
     grants_.detach();
     rings_.detach();
@@ -250,13 +250,13 @@ bool ShmConnection::move_now(Op op, const Segment& local, RemoteAddress remote) 
 }
 
 stream::Engine::Reach ShmConnection::reach(uint32_t rkey) noexcept {
-    if (asking_) return Reach::kWait;
+    if (requested_) return Reach::kWait;
     if (skipped_ == rkey) {
         skipped_.reset();
         return Reach::kFrames;
     }
     if (!grants_.knows(rkey)) {
-        asking_ = rkey;
+        requested_ = rkey;
         return Reach::kAsk;
     }
     return grants_.is_mapped(rkey) ? Reach::kDirect : Reach::kFrames;
@@ -287,9 +287,9 @@ bool ShmConnection::on_grant_ask(uint32_t rkey) noexcept {
 }
 
 bool ShmConnection::on_grant(uint32_t rkey, uint8_t status) noexcept {
-    if (asking_ != rkey) return false;
+    if (requested_ != rkey) return false;
     if (status == kGrantInSocket && !stash_) drain_socket();
-    asking_.reset();
+    requested_.reset();
     activate();
     if (status != kGrantInSocket) {
         skipped_ = rkey;

@@ -18,14 +18,14 @@ class ShmPoller;
 
 // Sends `hello`. A connect hello carries the descriptors of the area and of the validity page. An accept
 // hello carries that of the validity page, and a reject hello carries none.
-int say(int socket, const stream::Hello& hello, std::span<const int> descriptors) noexcept;
+int send_hello(int socket, const stream::Hello& hello, std::span<const int> descriptors) noexcept;
 
 struct Greeting {
     stream::Hello hello;
     Message message;
 };
 // Fails as receive() does. Returns -EPROTO if the message is not a hello.
-ssize_t hear(int socket, Greeting& greeting) noexcept;
+ssize_t receive_hello(int socket, Greeting& greeting) noexcept;
 
 // A peer that has requested a connection. Its hello and descriptors have been checked.
 struct Visitor {
@@ -69,7 +69,7 @@ class ShmConnection final : public stream::Engine {
 
     void dial() noexcept;
     Status greet() noexcept;
-    void hear_greeting() noexcept;
+    void receive_greeting() noexcept;
     void greeted(Greeting& greeting) noexcept;
     void stream(Mapping validity, uint8_t read_depth, std::span<const std::byte> data);
     void drain_socket() noexcept;
@@ -81,8 +81,8 @@ class ShmConnection final : public stream::Engine {
     Phase phase_;
     Rings rings_;
     Grants grants_;
-    std::optional<uint32_t> asking_;   // rkey of the outstanding kGrantAsk
-    std::optional<uint32_t> skipped_;  // rkey that the peer could not grant this time
+    std::optional<uint32_t> requested_;  // rkey of the outstanding kGrantAsk
+    std::optional<uint32_t> skipped_;    // rkey that the peer could not grant this time
     std::optional<GrantMessage> stash_;
     Descriptor stashed_memory_;
 

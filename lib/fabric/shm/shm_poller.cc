@@ -87,7 +87,7 @@ class ShmConnectRequest final : public stream::StreamConnectRequest {
             std::make_unique<ShmConnection>(*shm_poller, domain_, std::move(visitor_), options, handler));
     }
     void refuse(const Hello& answer) noexcept override {
-        say(visitor_.socket.get(), answer, {});
+        send_hello(visitor_.socket.get(), answer, {});
         visitor_.socket.reset();
     }
 
@@ -102,7 +102,7 @@ class ShmArrival final : public stream::Arrival {
         : Arrival(listener, std::move(socket), peer.to_string()), domain_(std::move(domain)), peer_(peer) {}
 
   private:
-    Heard hear() noexcept override;
+    Progress read_hello() noexcept override;
     Result<std::unique_ptr<ConnectRequest>> request() override;
 
     const std::shared_ptr<Domain> domain_;
@@ -111,11 +111,11 @@ class ShmArrival final : public stream::Arrival {
     bool understood_ = false;
 };
 
-ShmArrival::Heard ShmArrival::hear() noexcept {
-    ssize_t got = shm::hear(socket_.get(), greeting_);
-    if (got == -EAGAIN) return Heard::kPart;
+ShmArrival::Progress ShmArrival::read_hello() noexcept {
+    ssize_t got = shm::receive_hello(socket_.get(), greeting_);
+    if (got == -EAGAIN) return Progress::kPart;
     understood_ = got > 0;
-    return got == 0 ? Heard::kHangUp : Heard::kHello;
+    return got == 0 ? Progress::kHangUp : Progress::kHello;
 }
 
 Result<std::unique_ptr<ConnectRequest>> ShmArrival::request() {

@@ -79,14 +79,14 @@ void Arrival::on_deadline() noexcept {
 }
 
 void Arrival::on_ready(uint32_t) noexcept {
-    Heard heard = hear();
-    if (heard == Heard::kMore) {
+    Progress progress = read_hello();
+    if (progress == Progress::kMore) {
         is_over_ = false;
         return listener_.poller_.set_deadline(*this, listener_.poller_.now() + kMessageWithin);
     }
-    if (heard == Heard::kPart && !is_over_) return;
+    if (progress == Progress::kPart && !is_over_) return;
     std::unique_ptr<Arrival> self = listener_.take(*this);
-    if (heard != Heard::kHello) return;
+    if (progress != Progress::kHello) return;
     // The arrival is no longer watched, because the request takes over the socket.
     epoll_ctl(listener_.poller_.fd(), EPOLL_CTL_DEL, socket_.get(), nullptr);
     Result<std::unique_ptr<ConnectRequest>> made = request();

@@ -33,9 +33,9 @@ class Arrival : public Watched {
 
   protected:
     // kMore: a message that is not the hello arrived. A peer can send only a bounded number of them.
-    enum class Heard : uint8_t { kPart, kMore, kHello, kHangUp };
+    enum class Progress : uint8_t { kPart, kMore, kHello, kHangUp };
     // Reads the socket's pending data.
-    virtual Heard hear() noexcept = 0;
+    virtual Progress read_hello() noexcept = 0;
     // Called after kHello. Takes the socket. Fails if the hello is not valid.
     virtual Result<std::unique_ptr<ConnectRequest>> request() = 0;
     void on_ready(uint32_t epoll_events) noexcept override;

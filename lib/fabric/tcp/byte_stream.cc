@@ -39,7 +39,7 @@ ssize_t ByteStream::write(std::span<const iovec> from) noexcept {
     return sent < 0 ? -errno : sent;
 }
 
-bool ByteStream::say(const stream::Hello& hello) noexcept {
+bool ByteStream::send_hello(const stream::Hello& hello) noexcept {
     std::array<std::byte, stream::kHelloBytes> bytes;
     stream::encode(hello, bytes);
     const iovec all{bytes.data(), bytes.size()};
@@ -47,7 +47,7 @@ bool ByteStream::say(const stream::Hello& hello) noexcept {
 }
 
 void ByteStream::hang_up() noexcept {
-    if (session_) session_->say_goodbye();
+    if (session_) session_->send_close_notify();
     abandon();
 }
 

@@ -32,7 +32,7 @@ class ByteStream {
     ssize_t read(std::span<const iovec> into) noexcept;
     ssize_t write(std::span<const iovec> from) noexcept;
     // For a new connection only, which always has room for a hello. Returns false if the peer is gone.
-    bool say(const stream::Hello& hello) noexcept;
+    bool send_hello(const stream::Hello& hello) noexcept;
     // Closes at once, with a close_notify under TLS. Data that the peer has not read may be lost.
     void hang_up() noexcept;
     // As hang_up(), but without a close_notify.

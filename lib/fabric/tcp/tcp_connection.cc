@@ -143,9 +143,9 @@ void TcpConnection::shake_hands() noexcept {
 void TcpConnection::greet() noexcept {
     phase_ = Phase::kGreeting;
     poller_.set_deadline(*this, connect_by_);
-    if (!stream_.say(hello_))
+    if (!stream_.send_hello(hello_))
         return refuse_connect(failure(Code::kUnavailable, "{} closed the connection at once", peer_), {});
-    hear_greeting();
+    receive_greeting();
 }
 
 // A target that requires a certificate reports a missing one only after the handshake.
@@ -155,7 +155,7 @@ Status TcpConnection::explain_silence(int error) const {
     return Status::from_errno(error, fmt::format("cannot connect to {}", peer_));
 }
 
-void TcpConnection::hear_greeting() noexcept {
+void TcpConnection::receive_greeting() noexcept {
     // After a long certificate chain the socket may have had no room for the hello.
     if (stream_.session() != nullptr) stream_.session()->flush();
     while (greeting_have_ < greeting_.size()) {
@@ -228,7 +228,7 @@ Status TcpConnection::accept(std::span<const std::byte> data) {
     Hello answer = hello(HelloKind::kAccept);
     answer.set_data(data);
     phase_ = Phase::kStreaming;
-    if (!stream_.say(answer)) {
+    if (!stream_.send_hello(answer)) {
         fail(failure(Code::kUnavailable, "{} closed the connection before it was accepted", peer_));
         return failure(Code::kClosed, "{}: the connection is closed", peer_);
     }
@@ -248,7 +248,7 @@ void TcpConnection::on_ready(uint32_t epoll_events) noexcept {
         case Phase::kSecuring:
             return shake_hands();
         case Phase::kGreeting:
-            return hear_greeting();
+            return receive_greeting();
         case Phase::kDeciding:
             // Before it is accepted, the peer can only hang up.
             if (epoll_events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
@@ -280,7 +280,7 @@ ssize_t TcpConnection::write(std::span<const iovec> from) noexcept {
 void TcpConnection::detach(bool orderly) noexcept {
     resolution_.reset();
     if (!stream_) return;
-    if (phase_ == Phase::kDeciding) stream_.say(hello(HelloKind::kReject));
+    if (phase_ == Phase::kDeciding) stream_.send_hello(hello(HelloKind::kReject));
     if (!orderly) return stream_.abandon();
     std::unique_ptr<tls::Session> session = stream_.take_session();
     tcp_poller_.linger(stream_.take_socket(), std::move(session));

@@ -55,7 +55,7 @@ class TcpConnection final : public stream::Engine {
     void shake_hands() noexcept;
     void greet() noexcept;
     Status explain_silence(int error) const;
-    void hear_greeting() noexcept;
+    void receive_greeting() noexcept;
     void greeted() noexcept;
 
     TcpPoller& tcp_poller_;

@@ -30,19 +30,19 @@ constexpr Nanoseconds kHandshakesLast = from_us(300);
 
 void Linger::start() noexcept {
     poller_.set_deadline(*this, poller_.now() + kLingerLasts);
-    say_last_words();
+    send_last_words();
     const uint32_t writable = session_ ? uint32_t{EPOLLOUT} : 0;
     if (!poller_.watch(*this, socket_.get(), EPOLLIN | EPOLLRDHUP | writable)) poller_.retire(*this);
 }
 
-void Linger::say_last_words() noexcept {
-    if (session_ && !session_->say_goodbye()) return;
+void Linger::send_last_words() noexcept {
+    if (session_ && !session_->send_close_notify()) return;
     session_.reset();
     shutdown(socket_.get(), SHUT_WR);
 }
 
 void Linger::on_ready(uint32_t) noexcept {
-    if (session_) say_last_words();
+    if (session_) send_last_words();
     poller_.discard_later(*this);
 }
 
@@ -197,7 +197,7 @@ class TcpConnectRequest final : public stream::StreamConnectRequest {
             *tcp_poller, table_, std::move(stream_), hello_, peer_, options, handler));
     }
     void refuse(const Hello& answer) noexcept override {
-        stream_.say(answer);
+        stream_.send_hello(answer);
         stream_.hang_up();
     }
 
@@ -212,7 +212,7 @@ class TcpArrival : public stream::Arrival {
         : Arrival(listener, std::move(socket), std::move(from)), table_(std::move(table)) {}
 
   protected:
-    Heard hear() noexcept override;
+    Progress read_hello() noexcept override;
     Result<std::unique_ptr<ConnectRequest>> request() override;
 
     std::unique_ptr<tls::Session> session_;
@@ -223,18 +223,18 @@ class TcpArrival : public stream::Arrival {
     size_t greeting_have_ = 0;
 };
 
-TcpArrival::Heard TcpArrival::hear() noexcept {
+TcpArrival::Progress TcpArrival::read_hello() noexcept {
     while (greeting_have_ < greeting_.size()) {
         iovec rest{&greeting_[greeting_have_], greeting_.size() - greeting_have_};
         const ssize_t got = session_ ? session_->read({&rest, 1}) : receive(socket_.get(), {&rest, 1});
         if (got == -EINTR) continue;
-        if (got == -EAGAIN) return Heard::kPart;
-        if (got <= 0) return Heard::kHangUp;
+        if (got == -EAGAIN) return Progress::kPart;
+        if (got <= 0) return Progress::kHangUp;
         greeting_have_ += static_cast<size_t>(got);
         if (!session_ && begins_tls(greeting_[0]))
             break;  // may be less than a hello; request() reports the reason
     }
-    return Heard::kHello;
+    return Progress::kHello;
 }
 
 Result<std::unique_ptr<ConnectRequest>> TcpArrival::request() {
@@ -260,7 +260,7 @@ class TlsArrival final : public TcpArrival, private Handshake {
   private:
     void on_ready(uint32_t) noexcept override { poller_.shake_hands_later(*this); }
     void go_on() noexcept override { Arrival::on_ready(0); }
-    Heard hear() noexcept override;
+    Progress read_hello() noexcept override;
     Result<std::unique_ptr<ConnectRequest>> request() override {
         if (!failure_) return failure_;
         return TcpArrival::request();
@@ -270,28 +270,28 @@ class TlsArrival final : public TcpArrival, private Handshake {
     Status failure_;
 };
 
-TlsArrival::Heard TlsArrival::hear() noexcept {
+TlsArrival::Progress TlsArrival::read_hello() noexcept {
     if (!session_) {
         auto session = tls::Session::accept(poller_.context(), socket_.get());
         if (!session) {
             failure_ = session.status();
-            return Heard::kHello;
+            return Progress::kHello;
         }
         session_ = std::move(*session);
     }
     const uint32_t before = session_->messages();
     switch (session_->shake_hands()) {
         case tls::Session::Step::kWait:
-            return session_->messages() == before ? Heard::kPart : Heard::kMore;
+            return session_->messages() == before ? Progress::kPart : Progress::kMore;
         case tls::Session::Step::kFailed:
             failure_ = session_->failure();
             if (session_->peer_is_plain()) send_wrong_protocol(socket_.get());
-            return Heard::kHello;
+            return Progress::kHello;
         case tls::Session::Step::kDone:
             break;
     }
-    const Heard heard = TcpArrival::hear();
-    return heard == Heard::kPart && session_->messages() != before ? Heard::kMore : heard;
+    const Progress progress = TcpArrival::read_hello();
+    return progress == Progress::kPart && session_->messages() != before ? Progress::kMore : progress;
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ class Linger final : public stream::Watched, public ListNode<UnreadTag> {
   private:
     void on_ready(uint32_t epoll_events) noexcept override;
     void on_deadline() noexcept override;
-    void say_last_words() noexcept;
+    void send_last_words() noexcept;
 
     TcpPoller& poller_;
     Descriptor socket_;

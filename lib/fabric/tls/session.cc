@@ -321,7 +321,7 @@ ssize_t Session::write(std::span<const iovec> from) noexcept {
     return static_cast<ssize_t>(total);
 }
 
-bool Session::say_goodbye() noexcept {
+bool Session::send_close_notify() noexcept {
     if (!established_) return true;
     if (!flush()) return false;
     ERR_clear_error();

@@ -55,7 +55,7 @@ class Session {
     // Sends a waiting sealed record. Returns false if the socket has no room.
     bool flush() noexcept;
     // Sends close_notify. Returns false if the socket has no room for it or for earlier data.
-    bool say_goodbye() noexcept;
+    bool send_close_notify() noexcept;
 
     std::span<const std::byte> binding() const { return binding_; }
 

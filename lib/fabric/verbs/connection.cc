@@ -32,7 +32,7 @@ VerbsConnection::VerbsConnection(VerbsPoller& poller, const ConnectionOptions& o
     : handler_(handler), poller_(poller), options_(options), caps_(poller.device().caps()) {}
 
 VerbsConnection::~VerbsConnection() {
-    WSS_ASSERT(state_ == State::kClosed || !told_,
+    WSS_ASSERT(state_ == State::kClosed || !is_handed_over_,
                "a connection is destroyed after on_closed or on_refused, not before");
 }
 
@@ -157,7 +157,7 @@ Status VerbsConnection::start(const Address& address, std::span<const std::byte>
     WSS_TRY(take_place());
     addresses_ = parse_numeric(address);
     WSS_TRY(addresses_.empty() ? look_up(address) : dial());
-    told_ = true;
+    is_handed_over_ = true;
     return Status::ok();
 }
 
@@ -254,7 +254,7 @@ Result<std::unique_ptr<Connection>> VerbsConnection::accepting(VerbsPoller& poll
     WSS_TRY(connection->take_place());
     if (Status made = connection->create_queues(id.get()); !made)
         return made.within(connection->what_ + ", which the peer may have cancelled");
-    connection->told_ = true;
+    connection->is_handed_over_ = true;
     id->context = static_cast<CmHandler*>(connection.get());
     connection->id_ = std::move(id);
     return std::unique_ptr<Connection>(std::move(connection));
@@ -360,7 +360,7 @@ void VerbsConnection::on_cm_event(const CmEvent& event) noexcept {
         case RDMA_CM_EVENT_DISCONNECTED:
         case RDMA_CM_EVENT_TIMEWAIT_EXIT:
             await_goodbye_ = false;
-            goodbye_heard_ = true;
+            goodbye_received_ = true;
             if (state_ >= State::kClosing) return advance_close();
             return begin_close(Status(Code::kClosed, what_ + ": the peer closed the connection"));
         case RDMA_CM_EVENT_DEVICE_REMOVAL:

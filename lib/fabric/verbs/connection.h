@@ -161,11 +161,11 @@ class VerbsConnection final : public Connection, public CmHandler, public ListNo
     Offer offer_;
     TakeWatch take_watch_;
     bool connector_ = false;
-    bool told_ = false;     // the user has this object
-    bool refused_ = false;  // the last call is on_refused
+    bool is_handed_over_ = false;  // the user has this object
+    bool refused_ = false;         // the last call is on_refused
     bool marker_done_ = false;
     bool await_goodbye_ = false;  // our disconnect is sent; the peer's is due
-    bool goodbye_heard_ = false;
+    bool goodbye_received_ = false;
     Status why_;
 };
 

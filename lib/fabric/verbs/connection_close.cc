@@ -32,7 +32,7 @@ void VerbsConnection::begin_close(Status why) noexcept {
     why_ = std::move(why);
     // A peer that does not answer our data will not answer a disconnect. After the peer's own disconnect no
     // answer is due.
-    await_goodbye_ = connected && !goodbye_heard_ && why_.code() != Code::kUnavailable;
+    await_goodbye_ = connected && !goodbye_received_ && why_.code() != Code::kUnavailable;
     state_ = State::kClosing;
     resolution_.reset();
     set_deadline(SystemClock().now() + kDrainMax);

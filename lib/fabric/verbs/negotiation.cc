@@ -8,7 +8,7 @@ namespace wss::fabric::verbs {
 // The shortest message of this project.
 constexpr uint32_t kInlineMin = 16;
 
-static bool ask_for_less(ibv_qp_cap& cap) {
+static bool request_less(ibv_qp_cap& cap) {
     if (cap.max_inline_data > 0) {
         cap.max_inline_data /= 2;
         if (cap.max_inline_data < kInlineMin) cap.max_inline_data = 0;
@@ -26,7 +26,7 @@ int create_queue_pair(ibv_qp_init_attr& attributes, const CreateQueuePair& creat
     for (;;) {
         attributes = wanted;
         const int error = create(attributes);
-        if (error == 0 || !ask_for_less(wanted.cap)) return error;
+        if (error == 0 || !request_less(wanted.cap)) return error;
     }
 }
 

@@ -107,10 +107,10 @@ TEST_F(TlsSession, a_close_notify_that_does_not_fit_is_sent_when_there_is_room) 
     ASSERT_EQ(shake_hands(), Session::Step::kDone);
     size_t sent = 0;
     for (ssize_t taken; (taken = write(pattern(1))) == 1;) ++sent;
-    ASSERT_FALSE(session->say_goodbye());
+    ASSERT_FALSE(session->send_close_notify());
     size_t got = 0;
     for (bool gone = false; !gone || got < sent;) {
-        gone = gone || session->say_goodbye();
+        gone = gone || session->send_close_notify();
         const std::string next = heard(1);
         ASSERT_FALSE(next.empty()) << got << " of " << sent;
         got += next.size();
