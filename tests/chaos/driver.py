@@ -33,6 +33,8 @@ class Driver:
         done_before, operations_before = self.report.seconds, self.report.operations
         started = time.monotonic()
         last = max((step.episode for step in self.replayed or []), default=None)
+        if self.replayed:
+            self.report.episodes = min(step.episode for step in self.replayed)
         while True:
             episode = self.report.episodes
             left = seconds - (time.monotonic() - started)

@@ -20,7 +20,7 @@ given = $(if $(filter command% environment%,$(origin $(1))),$($(1)))
 chaos_option = $(if $(call given,$(1)),--$(2) $($(1)))
 
 .PHONY: chaos chaos-programs chaos-run
-chaos: ## a random operator and random faults, under AddressSanitizer (MODE=m SECONDS=n SEED=s ONLY=block|ceph|ceph-soak|kv REPLAY=file RESUME=file JSON=file)
+chaos: ## a random operator and random faults, under AddressSanitizer (MODE=m SECONDS=n SEED=s SEEDS=n ONLY=block|ceph|ceph-soak|kv REPLAY=file RESUME=file JSON=file)
 	@$(MAKE) --no-print-directory MODE=$(or $(call given,MODE),asan) chaos-run
 
 chaos-programs: $(BUILD)/wss-target $(BUILD)/wss-cache $(BUILD)/wss-attack $(BUILD)/wss-chaos-load $(BUILD)/kvctl $(BUILD)/chaos_tests $(RBD_PLUGIN)
@@ -29,7 +29,7 @@ chaos-run: chaos-programs
 	@$(BUILD)/chaos_tests --gtest_brief=1
 	@/usr/bin/python3 -B -m pytest -q -p no:cacheprovider tests/chaos
 	@/usr/bin/python3 -B -m tests.chaos --build $(BUILD) $(call chaos_option,SECONDS,seconds) $(call chaos_option,SEED,seed) \
-		$(call chaos_option,ONLY,only) $(call chaos_option,REPLAY,replay) $(call chaos_option,WITHOUT,without) \
+		$(call chaos_option,SEEDS,seeds) $(call chaos_option,ONLY,only) $(call chaos_option,REPLAY,replay) $(call chaos_option,WITHOUT,without) \
 		$(call chaos_option,RESUME,resume) $(call chaos_option,JSON,json)
 
 .PHONY: chaos-mutations chaos-mutations-run

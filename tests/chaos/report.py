@@ -27,12 +27,14 @@ class Report:
         self.seconds = 0.0
         self.episodes = self.operations = 0
         self.problem = ""
+        self.short: list[str] = []  # what was too rare
         self.details: dict = {}
         self.growth: dict[str, int] = {}  # largest growth of a process of each role since its first verification, in MiB
         if state is not None and state.exists():
             kept = json.loads(state.read_text())
             self.seed, self.seconds, self.episodes, self.operations = (kept[key] for key in ("seed", "seconds", "episodes", "operations"))
             self.tried, self.effects = Counter(kept["tried"]), Counter(kept["effects"])
+            self.problem, self.short = kept["problem"], kept["short"]
 
     def say(self, text: str) -> None:
         line = f"chaos: {time.strftime('%T')} {text}"
@@ -49,8 +51,7 @@ class Report:
     def as_dict(self) -> dict:
         return {"seed": self.seed, "seconds": round(self.seconds, 1), "episodes": self.episodes, "operations": self.operations,
                 "tried": dict(sorted(self.tried.items())), "effects": dict(sorted(self.effects.items())), "details": self.details,
-                "growth": self.growth,
-                "problem": self.problem}
+                "growth": self.growth, "short": self.short, "problem": self.problem}
 
     def keep(self) -> None:
         if self.state is not None:
