@@ -113,6 +113,8 @@ def explained(world: World, problem: str) -> str:
             process.check()
         except Problem as death:
             return str(death) if problem == str(death) else f"{death}\n\ndetected as: {problem}"
+        except Exception:
+            continue  # a failure of the harness, which may be the problem itself
     return problem
 
 

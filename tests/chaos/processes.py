@@ -85,7 +85,8 @@ class Process:
 
     def _read(self, process: subprocess.Popen, lines: queue.Queue) -> None:
         for line in process.stdout:
-            lines.put(line.decode(errors="replace").rstrip("\n"))
+            if line.endswith(b"\n"):  # a process that was killed may have written a part of its last line
+                lines.put(line.decode(errors="replace").rstrip("\n"))
         lines.put(None)
 
     def start(self) -> None:
