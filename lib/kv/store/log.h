@@ -20,7 +20,8 @@
 //   KL4  A fetch sees every batch appended before it, durable or not. Fetches complete in any order, even
 //        relative to batches.
 //   KL5  The log drops the row of a decision when it is a day old. load() returns only the decisions of the
-//        last few minutes and those ahead of the clock; the floor covers the others.
+//        last few minutes and those ahead of the clock; the floor covers the others. Ages do not depend on
+//        the time of day.
 //
 // Thread-safety: append(), fetch(), poll(), arm() from the store's thread.
 #pragma once

@@ -11,6 +11,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 #include <ctime>
@@ -78,14 +79,19 @@ Status status_of(const rocksdb::Status& status, std::string_view what) {
 
 class OldDecisions final : public rocksdb::CompactionFilter {
   public:
+    explicit OldDecisions(const RunningTime& running) : running_(running) {}
     const char* Name() const override { return "wss.old-decisions"; }
     bool Filter(int, const rocksdb::Slice& row, const rocksdb::Slice& value, std::string*,
                 bool*) const override {
-        if (row.empty() || row[0] != kTransactionRow || value.size() < 9) return false;
+        if (row.empty() || row[0] != kTransactionRow || value.size() < 9 || !running_.is_known())
+            return false;
         const std::string_view bytes(value.data(), value.size());
         if (static_cast<LoggedState>(bytes[8]) == LoggedState::kPrepared) return false;
-        return read64(bytes) + kDecisionAge_s < unix_seconds();
+        return read64(bytes) + kDecisionAge_s < running_.seconds();
     }
+
+  private:
+    const RunningTime& running_;
 };
 
 // Sends RocksDB's warnings to the program's log. RocksDB's own log file would be on the disk of the data, and
@@ -121,7 +127,7 @@ class Warnings final : public rocksdb::Logger {
     std::map<std::string, uint64_t> next_;  // by format: when it is logged again, in seconds of Unix time
 };
 
-void add_to(rocksdb::WriteBatch& all, const LogBatch::Change& change) {
+void add_to(rocksdb::WriteBatch& all, const LogBatch::Change& change, uint64_t stamp) {
     switch (change.kind) {
         case LogBatch::Kind::kPutVersion:
             all.Put(version_row(change.key, change.timestamp), change.value);
@@ -131,7 +137,7 @@ void add_to(rocksdb::WriteBatch& all, const LogBatch::Change& change) {
             return;
         case LogBatch::Kind::kPutTransaction: {
             std::string value;
-            append64(value, unix_seconds());
+            append64(value, stamp);
             all.Put(transaction_row(change.timestamp), value + change.value);
             return;
         }
@@ -157,7 +163,11 @@ Result<std::unique_ptr<RocksLog>> RocksLog::open(const RocksOptions& options) {
 }
 
 RocksLog::RocksLog(const RocksOptions& options, int wake_fd)
-    : options_(options), wake_fd_(wake_fd), filter_(std::make_unique<OldDecisions>()) {}
+    : options_(options),
+      wall_(options.wall != nullptr ? *options.wall : system_wall_),
+      running_(options.clock != nullptr ? *options.clock : system_clock_, wall_.unix_us() / 1'000'000),
+      wake_fd_(wake_fd),
+      filter_(std::make_unique<OldDecisions>(running_)) {}
 
 RocksLog::~RocksLog() {
     {
@@ -298,8 +308,9 @@ void RocksLog::write_loop() {
 
 Code RocksLog::write(const std::deque<Queued>& batches) {
     rocksdb::WriteBatch all;
+    const uint64_t stamp = running_.seconds();
     for (const Queued& queued : batches)
-        for (const LogBatch::Change& change : queued.batch.changes()) add_to(all, change);
+        for (const LogBatch::Change& change : queued.batch.changes()) add_to(all, change, stamp);
     rocksdb::WriteOptions how;
     how.sync = options_.sync;
     if (options_.sync) syncs_.fetch_add(1, std::memory_order_relaxed);
@@ -394,9 +405,22 @@ Result<bool> RocksLog::find_transaction(Timestamp timestamp, LoggedTransaction& 
     return failure(Code::kIo, "{} has a damaged row", options_.path);
 }
 
-Status RocksLog::load(LogVisitor& visitor) {
+// The latest stamp of a transaction's row; 0: there is none.
+uint64_t RocksLog::latest_stamp() const {
+    const std::string first(1, kTransactionRow), end(1, kTransactionRow + 1);
     std::unique_ptr<rocksdb::Iterator> row(database_->NewIterator({}));
-    const uint64_t now = unix_seconds();
+    uint64_t latest = 0;
+    for (row->Seek(first); row->Valid() && row->key().compare(end) < 0; row->Next())
+        if (row->value().size() >= 8)
+            latest = std::max(latest, read64({row->value().data(), row->value().size()}));
+    return latest;
+}
+
+Status RocksLog::load(LogVisitor& visitor) {
+    const uint64_t latest = latest_stamp();
+    running_.continue_at(latest != 0 ? latest : running_.seconds());
+    std::unique_ptr<rocksdb::Iterator> row(database_->NewIterator({}));
+    const uint64_t now = running_.seconds();
     const auto damaged = [this] { return failure(Code::kIo, "{} has a damaged row", options_.path); };
     for (row->SeekToFirst(); row->Valid(); row->Next()) {
         const std::string_view name(row->key().data(), row->key().size());
@@ -420,7 +444,7 @@ Status RocksLog::load(LogVisitor& visitor) {
             return damaged();
         const bool open = transaction.state == LoggedState::kPrepared;
         // The floor must not pass the clock.
-        const bool ahead = timestamp.ticks() + kTicksEpoch_us > now * 1'000'000;
+        const bool ahead = timestamp.ticks() > wall_.ticks();
         if (open || ahead || read64(value) + options_.decisions_s >= now)
             WSS_TRY(visitor.on_transaction(transaction));
         else

@@ -9,10 +9,14 @@
 // Rows (numbers big-endian, so that they sort):
 //   "S"                    → schema and identity
 //   "F"                    → floor
-//   "T" timestamp          → seconds of Unix time, encoded transaction
+//   "T" timestamp          → age stamp, encoded transaction
 //   "V" key timestamp      → record
 //
-// Compaction drops rows of decisions older than a day (KL5).
+// Compaction drops rows of decisions older than a day (KL5). An age stamp is in seconds of running time,
+// which passes only while a process has the log open. The time of day cannot measure the age: if it is wrong
+// for a moment, compaction drops recent decisions. Running time begins with the Unix time at which the log is
+// created, and continues at the latest stamp of the log. So stamps of earlier versions (Unix time) stay
+// valid.
 //
 // Thread-safety: as Log; open() and the destructor from any thread, without concurrent calls.
 #pragma once
@@ -26,6 +30,8 @@
 #include <thread>
 #include <vector>
 
+#include "lib/base/clock.h"
+#include "lib/kv/hlc.h"
 #include "lib/kv/store/log.h"
 
 namespace rocksdb {
@@ -43,6 +49,30 @@ struct RocksOptions {
     bool fresh = false;    // spilled values: deletes those of an earlier run, refuses durable data
     uint64_t cache_bytes = uint64_t{32} << 20;
     uint32_t decisions_s = 300;  // load() returns decisions this recent; at least Options::decision_window
+    Clock* clock = nullptr;      // called by every thread; nullptr: the system's
+    WallClock* wall = nullptr;   // as `clock`
+};
+
+// Measures the age of decisions. Thread-safe.
+class RunningTime {
+  public:
+    RunningTime(Clock& clock, uint64_t began_s) : clock_(clock), began_(clock.now()), base_s_(began_s) {}
+    uint64_t seconds() const noexcept { return base_s_.load(std::memory_order_relaxed) + passed_s(); }
+    void continue_at(uint64_t seconds) noexcept {
+        base_s_.store(seconds - passed_s(), std::memory_order_relaxed);
+        is_known_.store(true, std::memory_order_release);
+    }
+    // False until the latest stamp of the log is known: stamps cannot be compared with this time.
+    bool is_known() const noexcept { return is_known_.load(std::memory_order_acquire); }
+
+  private:
+    uint64_t passed_s() const noexcept {
+        return static_cast<uint64_t>((clock_.now() - began_).count / 1'000'000'000);
+    }
+    Clock& clock_;
+    const Nanoseconds began_;
+    std::atomic<uint64_t> base_s_;
+    std::atomic<bool> is_known_{false};
 };
 
 class RocksLog final : public Log {
@@ -81,12 +111,17 @@ class RocksLog final : public Log {
     std::string schema() const;
     Status check_schema();
     Status start();
+    uint64_t latest_stamp() const;
     void write_loop();
     Code write(const std::deque<Queued>& batches);
     void read_loop();
     void complete(std::vector<LogCompletion> done);
 
     const RocksOptions options_;
+    SystemClock system_clock_;
+    SystemWallClock system_wall_;
+    WallClock& wall_;
+    RunningTime running_;
     const int wake_fd_;
     std::unique_ptr<rocksdb::CompactionFilter> filter_;  // outlives the database
     std::unique_ptr<rocksdb::DB> database_;

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -31,6 +32,39 @@ class Directory {
   private:
     std::string path_;
 };
+
+// Clocks that the test moves while the log's threads read them.
+class MovedClock final : public Clock {
+  public:
+    Nanoseconds now() noexcept override { return {now_.load()}; }
+    void pass(Nanoseconds time) { now_ += time.count; }
+
+  private:
+    std::atomic<int64_t> now_{0};
+};
+class MovedWallClock final : public WallClock {
+  public:
+    uint64_t unix_us() noexcept override { return now_us_; }
+    void move(int64_t seconds) { now_us_ += static_cast<uint64_t>(seconds * 1'000'000); }
+
+  private:
+    std::atomic<uint64_t> now_us_{kTicksEpoch_us + 31'536'000'000'000};  // a year later
+};
+constexpr int64_t kHour_s = 3600;
+
+struct Clocks {
+    MovedClock running;
+    MovedWallClock wall;
+};
+
+std::unique_ptr<RocksLog> open(const Directory& directory, Clocks& clocks, uint32_t decisions_s = 300) {
+    Result<std::unique_ptr<RocksLog>> log = RocksLog::open({.path = directory.path(),
+                                                            .decisions_s = decisions_s,
+                                                            .clock = &clocks.running,
+                                                            .wall = &clocks.wall});
+    EXPECT_TRUE(log.is_ok()) << log.status().to_string();
+    return std::move(*log);
+}
 
 std::unique_ptr<RocksLog> open(const Directory& directory, bool sync = true) {
     Result<std::unique_ptr<RocksLog>> log = RocksLog::open({.path = directory.path(), .sync = sync});
@@ -143,20 +177,25 @@ TEST(KvRocksLog, many_transactions_share_one_sync) {
     EXPECT_LT(log->syncs(), 250u);
 }
 
+void log_decision(RocksLog& log, Timestamp timestamp, LoggedState state) {
+    LogBatch batch;
+    batch.put_transaction({.timestamp = timestamp, .state = state});
+    log.append(std::move(batch), 0);
+    ASSERT_TRUE(log.flush().is_ok());
+}
+
 TEST(KvRocksLog, old_decisions_become_the_floor_and_can_still_be_found) {
     Directory directory;
+    Clocks clocks;
     {
-        std::unique_ptr<RocksLog> log = open(directory);
-        LogBatch batch;
-        batch.put_transaction({.timestamp = {50}, .state = LoggedState::kAborted});
-        batch.put_transaction({.timestamp = {60}, .state = LoggedState::kCommitted});
-        log->append(std::move(batch), 0);
-        ASSERT_TRUE(log->flush().is_ok());
+        std::unique_ptr<RocksLog> log = open(directory, clocks);
+        log_decision(*log, {50}, LoggedState::kAborted);
+        log_decision(*log, {60}, LoggedState::kCommitted);
+        clocks.running.pass(from_s(2));
+        log_decision(*log, {70}, LoggedState::kAborted);
     }
-    sleep(2);
-    Result<std::unique_ptr<RocksLog>> log = RocksLog::open({.path = directory.path(), .decisions_s = 0});
-    ASSERT_TRUE(log.is_ok());
-    Bench bench({.durability = Durability::kSync}, Bench::kArena, log->get());
+    std::unique_ptr<RocksLog> log = open(directory, clocks, 1);
+    Bench bench({.durability = Durability::kSync}, Bench::kArena, log.get());
     EXPECT_EQ(bench.store->floor(), Timestamp{60});
     EXPECT_EQ(bench.store->inquire({50}, {}), Answer::kAborted);
     EXPECT_EQ(bench.store->inquire({60}, {}), Answer::kCommitted);
@@ -168,24 +207,56 @@ TEST(KvRocksLog, old_decisions_become_the_floor_and_can_still_be_found) {
 // clients and other partitions would refuse what is above it.
 TEST(KvRocksLog, old_decisions_ahead_of_the_clock_do_not_become_the_floor) {
     Directory directory;
-    SystemWallClock wall;
-    const Timestamp committed = Timestamp::make(wall.ticks() + 86'400'000'000, 1);
-    const Timestamp aborted = Timestamp::make(wall.ticks() + 86'400'000'000, 2);
+    Clocks clocks;
+    const Timestamp committed = Timestamp::make(clocks.wall.ticks() + 86'400'000'000, 1);
+    const Timestamp aborted = Timestamp::make(clocks.wall.ticks() + 86'400'000'000, 2);
     {
-        std::unique_ptr<RocksLog> log = open(directory);
-        LogBatch batch;
-        batch.put_transaction({.timestamp = committed, .state = LoggedState::kCommitted});
-        batch.put_transaction({.timestamp = aborted, .state = LoggedState::kAborted});
-        log->append(std::move(batch), 0);
-        ASSERT_TRUE(log->flush().is_ok());
+        std::unique_ptr<RocksLog> log = open(directory, clocks);
+        log_decision(*log, committed, LoggedState::kCommitted);
+        log_decision(*log, aborted, LoggedState::kAborted);
+        clocks.running.pass(from_s(2));
+        log_decision(*log, {70}, LoggedState::kAborted);
     }
-    sleep(2);
-    Result<std::unique_ptr<RocksLog>> log = RocksLog::open({.path = directory.path(), .decisions_s = 0});
-    ASSERT_TRUE(log.is_ok());
-    Bench bench({.durability = Durability::kSync}, Bench::kArena, log->get());
+    std::unique_ptr<RocksLog> log = open(directory, clocks, 1);
+    Bench bench({.durability = Durability::kSync}, Bench::kArena, log.get());
     EXPECT_EQ(bench.store->floor(), Timestamp{});
     EXPECT_EQ(bench.store->inquire(committed, {}), Answer::kCommitted);
     EXPECT_EQ(bench.store->inquire(aborted, {}), Answer::kAborted);
+}
+
+// Opens the log until RocksDB has compacted it: each opening adds a file, and a number of them are merged.
+void compact(const Directory& directory, Clocks& clocks, Timestamp expected_to_go) {
+    for (int i = 0; i < 50; i++) {
+        std::unique_ptr<RocksLog> log = open(directory, clocks);
+        Bench bench({.durability = Durability::kSync}, Bench::kArena, log.get());
+        log_decision(*log, {1}, LoggedState::kAborted);
+        LoggedTransaction row;
+        for (int spin = 0; spin < 20; spin++) {
+            if (!*log->find_transaction(expected_to_go, row)) return;
+            usleep(1000);
+        }
+    }
+    FAIL() << "no compaction dropped the old decision";
+}
+
+// Another partition would be told that the committed transaction was aborted, and would abort its part.
+TEST(KvRocksLog, decisions_are_kept_for_a_day_of_running_time_whatever_the_time_of_day) {
+    Directory directory;
+    Clocks clocks;
+    {
+        std::unique_ptr<RocksLog> log = open(directory, clocks);
+        log_decision(*log, {40}, LoggedState::kCommitted);
+        clocks.running.pass(from_s(25 * kHour_s));
+        log_decision(*log, {50}, LoggedState::kCommitted);
+        clocks.wall.move(-48 * kHour_s);
+        log_decision(*log, {60}, LoggedState::kCommitted);
+    }
+    clocks.wall.move(96 * kHour_s);
+    compact(directory, clocks, {40});
+    std::unique_ptr<RocksLog> log = open(directory, clocks);
+    LoggedTransaction row;
+    EXPECT_TRUE(*log->find_transaction({50}, row));
+    EXPECT_TRUE(*log->find_transaction({60}, row));
 }
 
 // The writing process: it reports each transaction of two keys through the pipe once it is acknowledged.
