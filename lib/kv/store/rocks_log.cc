@@ -21,6 +21,7 @@
 #include "lib/base/folder.h"
 #include "lib/base/log.h"
 #include "lib/base/thread.h"
+#include "lib/kv/store/rocks_wal.h"
 #include "lib/wire/endian.h"
 
 namespace wss::kv::store {
@@ -193,9 +194,8 @@ Status RocksLog::open_database() {
     options.enable_blob_files = true;
     options.min_blob_size = kBlobBytes;
     options.enable_blob_garbage_collection = true;
-    // A power failure leaves a torn tail of the log. Other damage must be reported. RocksDB mistakes some of
-    // it for a torn tail and drops all later records: a record in the last 32 KiB of the log whose header is
-    // zeroed or whose length reaches past the end.
+    // A power failure leaves a torn tail of the log. Other damage must be reported: RocksDB reports most of
+    // it, check_wal() what RocksDB mistakes for a torn tail.
     options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
     rocksdb::BlockBasedTableOptions table;
     table.block_cache = rocksdb::NewLRUCache(options_.cache_bytes);
@@ -210,6 +210,7 @@ Status RocksLog::open_database() {
         WSS_TRY(status_of(rocksdb::DestroyDB(options_.path, options), what));
         WSS_TRY(make_folder(options_.path).within("key-value data"));
     }
+    if (options_.sync) WSS_TRY(check_wal(options_.path).within(what));
     rocksdb::DB* database = nullptr;
     WSS_TRY(status_of(rocksdb::DB::Open(options, options_.path, &database), what));
     database_.reset(database);
