@@ -62,6 +62,7 @@ struct Store::Parts final : UndecidedWrites {
     Answer inquire(Timestamp timestamp, Continuation done);
     Answer repeat(Decision& decision, bool put, Continuation done);
     Timestamp newest_of(const Transaction& transaction) const;
+    Timestamp acknowledged(const Item& item) const;
     bool is_committed_already(const Transaction& transaction) const;
     bool is_locked_out(const Transaction& transaction) const;
     bool is_undecided(std::string_view key) const override;

@@ -40,7 +40,9 @@
 //  S10 An inquiry answered with kPrepared is a promise: another participant may commit because of it. It is
 //      kept across restarts. From then on only termination can abort the transaction, not its writer.
 //  S11 A write prepared `in_order` has a later timestamp than all committed versions of its keys, or is
-//      refused without a trace: if it were acknowledged behind one of them, it would never be read.
+//      refused without a trace: if it were acknowledged behind one of them, it would never be read. The same
+//      holds for prepared versions of transactions that may have been acknowledged: a restart may have lost
+//      their commits.
 //  S12 No owner gets a lock of a key with an undecided write that would become its latest version. A write of
 //      a key that another owner has locked is answered with kBusy.
 //  S13 A transaction with conditions holds the keys of its conditions and writes until it is decided
@@ -227,7 +229,8 @@ class Store final : public reactor::Source {
     // for the same partition.
     bool defers_too_many() const;
     Timestamp floor() const;
-    // The latest committed version of all keys that the transaction writes or has a condition on.
+    // The timestamp that the transaction must exceed (S11): that of the newest version of its keys, those of
+    // its conditions included, which is committed or may have been acknowledged.
     Timestamp newest(const Transaction& transaction) const;
     // After kConflict: the index of the first condition that does not hold, or the number of conditions if
     // all hold.

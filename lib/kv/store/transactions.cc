@@ -157,11 +157,21 @@ bool Store::Parts::is_committed_already(const Transaction& transaction) const {
     return version != nullptr && version->state == VersionState::kCommitted;
 }
 
+// The newest version of which a client may have been notified that it is written. A restart may have lost the
+// commit of a prepared version: its transaction counts as promised (recovery.cc).
+Timestamp Store::Parts::acknowledged(const Item& item) const {
+    for (const Version* at = item.newest; at != nullptr && at != item.latest; at = at->older) {
+        if (at->state != VersionState::kPrepared) continue;
+        const Decision* decision = find(at->timestamp);
+        if (decision != nullptr && decision->promised) return at->timestamp;
+    }
+    return item.latest != nullptr ? item.latest->timestamp : kNoTimestamp;
+}
+
 Timestamp Store::Parts::newest_of(const Transaction& transaction) const {
     Timestamp latest;
     const auto look = [&](std::string_view key) {
-        if (const Item* item = table.find(key); item != nullptr && item->latest != nullptr)
-            latest = std::max(latest, item->latest->timestamp);
+        if (const Item* item = table.find(key)) latest = std::max(latest, acknowledged(*item));
     };
     for (const Write& write : transaction.writes) look(write.key);
     for (const Condition& condition : transaction.conditions) look(condition.key);
@@ -175,8 +185,7 @@ Answer Store::Parts::check_writes(const Transaction& transaction, bool early) co
         if (item == nullptr) continue;
         if (item->held > 0) return Answer::kBusy;
         if (transaction.conditional && !early && is_undecided(*item)) return Answer::kBusy;
-        if (in_order && item->latest != nullptr && item->latest->timestamp > transaction.timestamp)
-            return Answer::kTooOld;
+        if (in_order && acknowledged(*item) > transaction.timestamp) return Answer::kTooOld;
     }
     return Answer::kOk;
 }

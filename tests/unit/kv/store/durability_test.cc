@@ -68,6 +68,26 @@ TEST(KvDurability, lost_commit_record_leaves_the_transaction_prepared) {
     EXPECT_EQ(bench.store->inquire({10}, {}), Answer::kPrepared);
 }
 
+// A write with an earlier timestamp that was acknowledged before the partitions decide would never be read.
+TEST(KvDurability, write_behind_one_whose_commit_record_was_lost_is_refused) {
+    Bench bench(kSync);
+    const auto put_in_order = [&](uint64_t ts, std::string_view value) {
+        const Write write{.key = "x", .value = bytes_of(value)};
+        return bench.store->put({.timestamp = {ts}, .writes = {&write, 1}, .in_order = true}, {});
+    };
+    EXPECT_EQ(bench.prepare(20, {{"x", "a"}}), Answer::kPending);
+    bench.persist();
+    EXPECT_EQ(bench.store->commit({20}), Answer::kOk);
+    bench.restart(0);
+    EXPECT_EQ(put_in_order(10, "b"), Answer::kTooOld);
+    const Write of_x{.key = "x"};
+    EXPECT_EQ(bench.store->newest({.writes = {&of_x, 1}}), Timestamp{20}) << "what the next one must exceed";
+    EXPECT_EQ(put_in_order(30, "c"), Answer::kPending);
+    bench.persist();
+    EXPECT_EQ(bench.store->commit({20}), Answer::kOk);
+    EXPECT_EQ(bench.get("x"), "c");
+}
+
 TEST(KvDurability, committed_decision_and_values_survive) {
     Bench bench(kSync);
     EXPECT_EQ(bench.prepare(10, {{"x", "a"}}), Answer::kPending);
