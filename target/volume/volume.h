@@ -23,6 +23,8 @@
 //  TV3  Any thread may hold a std::shared_ptr<Volume> and may be the last to release it. No reactor's thread
 //       and no thread of the storage destroys a Volume, because its backend may block until the storage is
 //       closed. Only a Closer creates volumes, and its thread destroys them.
+//  TV4  The observers of the first reactor are notified of kAdded before those of the others, and of kRemoved
+//       after them: what they keep for a volume exists as long as another reactor has the volume published.
 #pragma once
 
 #include <atomic>

@@ -49,6 +49,35 @@ TEST_F(Stepped, a_lun_is_not_reused_while_commands_for_its_former_volume_may_arr
     for (size_t i = 0; i < 2; ++i) EXPECT_EQ(set_->table(i).find(former), nullptr);
 }
 
+// Cached volumes depend on this: the cache's reactor is the first.
+TEST_F(Stepped, the_first_reactor_adds_a_volume_before_the_others_and_removes_it_after_them) {
+    Hears first, second;
+    set_->table(0).add_observer(first);
+    set_->table(1).add_observer(second);
+    const auto only_second = [&] { second_.step(); };
+    std::optional<Status> created;
+    set_->create_async({.name = "a", .backend = "ram:1M"}, [&](Status status) { created = status; });
+    for (int i = 0; i < 3; ++i) only_second();
+    EXPECT_TRUE(second.heard.empty());
+    while (!created) {
+        step();
+        EXPECT_LE(second.heard.size(), first.heard.size());
+    }
+    EXPECT_EQ(second.heard, std::vector<std::string>{"added a"});
+
+    std::optional<Status> removed;
+    set_->remove_async("a", [&](Status status) { removed = status; });
+    for (int i = 0; i < 3; ++i) first_.step();
+    EXPECT_EQ(first.heard, std::vector<std::string>{"added a"});
+    for (int i = 0; i < 3; ++i) only_second();
+    EXPECT_EQ(second.heard.size(), 2u);
+    EXPECT_EQ(first.heard.size(), 1u);
+    while (!removed) step();
+    EXPECT_EQ(first.heard.size(), 2u);
+    set_->table(0).remove_observer(first);
+    set_->table(1).remove_observer(second);
+}
+
 // The check compares specifications. Each RAM disk is separate storage, but here it stands for shared
 // storage.
 TEST_F(Stepped, storage_of_one_volume_is_refused_to_another_until_the_first_is_removed) {
