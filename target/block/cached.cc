@@ -35,9 +35,8 @@ bool Channel::take_back(Request& request) noexcept {
 
 // Whether unflushed writes of this initiator to remote storage may be lost. True once per loss, channel and
 // volume: the loss must be reported to the initiator once.
-bool Channel::storage_was_lost(const cache::CachedVolume& volume) noexcept {
-    const uint64_t loss = volume.remote == nullptr ? 0 : volume.remote->last_loss();
-    if (loss <= losses_at_login_) return false;
+bool Channel::is_new_loss(const cache::CachedVolume& volume, uint64_t loss) noexcept {
+    if (loss <= record_->losses_at_login) return false;
     uint64_t& told = losses_told_[volume.number];
     return std::exchange(told, loss) < loss;
 }
@@ -45,11 +44,11 @@ bool Channel::storage_was_lost(const cache::CachedVolume& volume) noexcept {
 void Channel::cached_flush(Request& request) noexcept {
     request.state = State::kStorage;
     ++busy_;
-    worker_.service().cache()->flush(*request.unit->cached, [this, &request](int error) {
+    worker_.gateway()->flush(*request.unit->cached, [this, &request](int error, uint64_t loss) {
         if (!take_back(request)) return;
         if (request.aborted) return respond(request);
         if (error == EAGAIN) return await_engines(request);
-        if (error == 0 && storage_was_lost(*request.unit->cached)) error = EIO;
+        if (error == 0 && is_new_loss(*request.unit->cached, loss)) error = EIO;
         if (error == 0) return submit(request, io::Op::kFlush, 0, 0, nullptr);
         cache_failed(request, io::Op::kFlush, error);
     });
@@ -95,18 +94,16 @@ bool Channel::freeze_first(Request& request) noexcept {
     const ByteRange range = frozen_range(request);
     if (range.begin == range.end) return false;
     request.state = State::kStorage;
-    request.froze = true;
     ++busy_;
     const auto use = kind == Kind::kVerify ? cache::Frozen::kRead : cache::Frozen::kChanged;
-    if (worker_.service().cache()->freeze(*request.unit->cached, {range.begin, range.end - range.begin}, use,
-                                          [this, &request](int error) { frozen(request, error); }))
-        return true;
-    request.froze = false;
-    frozen(request, ENXIO);
+    worker_.gateway()->freeze(
+        *request.unit->cached, {range.begin, range.end - range.begin}, use,
+        [this, &request](int error, bool is_frozen) { frozen(request, error, is_frozen); });
     return true;
 }
 
-void Channel::frozen(Request& request, int error) noexcept {
+void Channel::frozen(Request& request, int error, bool is_frozen) noexcept {
+    request.froze = is_frozen;
     if (!take_back(request)) return;
     if (request.aborted) return respond(request);
     if (error == EAGAIN) return await_engines(request);
@@ -116,8 +113,7 @@ void Channel::frozen(Request& request, int error) noexcept {
 
 // ---- Reads and writes ------------------------------------------------------------------------------------
 
-// The bytes that the command moves, in whole blocks.
-static uint32_t cached_length(const Request& request) {
+uint32_t cached_length(const Request& request) {
     const uint32_t bytes = request.action.kind == Kind::kWrite
                                ? request.action.data_out_length
                                : std::min(request.action.data_in_length, request.command.in.length);
@@ -128,18 +124,20 @@ static uint32_t cached_length(const Request& request) {
 void Channel::cached_io(Request& request) noexcept {
     if (cached_length(request) == 0) return respond_good(request);
     FlowQueue& queue = worker_.cache_queue();
-    cache::CachedVolume& volume = *request.unit->cached;
+    Unit& unit = *request.unit;
     cache::CacheCommand* command =
-        queue.empty() ? worker_.service().cache()->take_command(volume, nexus_of(request).commands) : nullptr;
+        queue.empty()
+            ? worker_.gateway()->take_command(*unit.cached, unit.cached_commands, nexus_of(request).commands)
+            : nullptr;
     if (command != nullptr) return begin_cached(request, *command);
     counters_.waited_for_cache.add();
     request.state = State::kWaiting;
-    queue.wait(flows_[request.unit->lun()].cache, request);
+    queue.wait(flows_[unit.lun()].cache, request);
 }
 
 void Channel::command_offered(Request& request, cache::CacheCommand& command) noexcept {
     if (running()) return begin_cached(request, command);
-    worker_.service().cache()->release(command);
+    worker_.gateway()->release(command);
     release(request);
 }
 
@@ -167,12 +165,12 @@ void Channel::begin_cached(Request& request, cache::CacheCommand& command) noexc
     request.cache_command = &command;
     request.state = State::kStorage;
     ++busy_;
-    worker_.service().cache()->begin(command);
+    worker_.gateway()->begin(command);
 }
 
 void Channel::need_buffer(cache::CacheCommand& command) noexcept {
     Request& request = request_of(command);
-    if (!running() || request.aborted) return worker_.service().cache()->buffer_failed(command);
+    if (!running() || request.aborted) return worker_.gateway()->buffer_failed(command);
     --busy_;
     if (obtain(request, command.length, part_of(command.length))) cached_buffer(request);
 }
@@ -195,7 +193,7 @@ void Channel::cached_data_here(Request& request) noexcept {
     command.buffer_bytes = std::exchange(request.buffer_bytes, 0);
     request.state = State::kStorage;
     ++busy_;
-    worker_.service().cache()->buffer_ready(command, request.data, regions);
+    worker_.gateway()->buffer_ready(command, request.data, regions);
 }
 
 // The initiator gets its credit with the engines' answer, and may use it before the target is notified. So
@@ -261,7 +259,7 @@ void Channel::await_engines(Request& request) noexcept {
     give_data_buffer(request);
     request.waited = true;
     request.state = State::kAwaiting;
-    look_again(request);
+    life_ == Life::kLive ? request.unit->awaiting.wait(request) : wait_over(request);
 }
 
 // The sense data for a command whose initiator lost its access while the command waited; nullopt: it may
@@ -274,57 +272,37 @@ static std::optional<wire::Sense> forbidden(const Request& request, volume::Perm
     return std::nullopt;
 }
 
-void Channel::look_again(Request& request) noexcept {
+void Channel::wait_over(Request& request) noexcept {
     if (!running()) return;  // the request ends with the channel
     // After BUSY the initiator repeats the command, on its next channel.
     if (life_ != Life::kLive) {
         request.status = wire::kBusy;
         return respond(request);
     }
-    const Kind kind = request.action.kind;
-    const bool moves = kind == Kind::kRead || kind == Kind::kWrite;
-    const uint64_t offset = request.action.lba * request.unit_block();
-    if (worker_.service().cache()->awaits(*request.unit->cached, offset, moves ? cached_length(request) : 0,
-                                          kind == Kind::kWrite))
-        return request.unit->awaiting.push_back(request);
     const volume::Permission allowed = rights_.permission(*request.unit);
     request.unit->refresh(allowed == volume::Permission::kWrite);
     if (auto sense = forbidden(request, allowed)) return respond_sense(request, *sense);
-    kind == Kind::kFlush ? cached_flush(request) : with_table(request);
-}
-
-bool Unit::look(size_t& left) noexcept {
-    for (; left > 0 && !looking.empty(); --left) {
-        Request& request = *looking.pop_front();
-        request.channel->look_again(request);
-    }
-    return !looking.empty();
-}
-
-uint64_t Unit::count() noexcept {
-    uint64_t count = 0;
-    for (List<Request>* list : {&awaiting, &looking}) list->for_each([&count](Request&) { ++count; });
-    return count;
+    request.action.kind == Kind::kFlush ? cached_flush(request) : with_table(request);
 }
 
 // Thaws the volume if the request froze it. Ends the cache command of the request, if any.
 void Channel::leave_cache(Request& request) noexcept {
-    if (std::exchange(request.froze, false)) worker_.service().cache()->thaw(*request.unit->cached);
+    cache::Gateway* const gateway = worker_.gateway();
+    if (std::exchange(request.froze, false)) gateway->thaw(*request.unit->cached);
     cache::CacheCommand* command = std::exchange(request.cache_command, nullptr);
     if (command == nullptr) return;
-    cache::Cache& cache = *worker_.service().cache();
-    if (command->state == cache::CacheCommand::State::kAnswered) return cache.release(*command);
+    if (command->state == cache::CacheCommand::State::kAnswered) return gateway->release(*command);
     // The cache command waited for a buffer or for the client's data. It may end after this channel, and
     // fences wait for it.
     command->fences = std::exchange(request.fences, {});
-    cache.abandon(*command);
+    gateway->abandon(*command);
 }
 
 // ---- Notices ---------------------------------------------------------------------------------------------
 
 void Channel::join_cache() noexcept {
-    cache::Cache* cache = worker_.service().cache();
-    if (cache == nullptr || !terms_.cache() || !running() || auth_ != nullptr || cache_client_ != nullptr)
+    cache::Gateway* gateway = worker_.gateway();
+    if (gateway == nullptr || !terms_.cache() || !running() || auth_ != nullptr || cache_client_ != nullptr)
         return;
     const std::string_view fabric = lane_.fabric().caps().name;
     fabric::Scheme scheme = fabric == "verbs" ? fabric::Scheme::kRdma
@@ -332,7 +310,9 @@ void Channel::join_cache() noexcept {
                             : fabric == "tls" ? fabric::Scheme::kTls
                             : fabric == "shm" ? fabric::Scheme::kShm
                                               : fabric::Scheme::kSim;
-    cache_client_ = cache->add_client(scheme, *this);
+    cache_client_ = gateway->add_client(scheme, [record = record_](const wire::CacheEngineNotice& notice) {
+        if (record->channel != nullptr) record->channel->notify(notice);
+    });
 }
 
 void Channel::notify(const wire::CacheEngineNotice& notice) noexcept {

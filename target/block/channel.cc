@@ -96,7 +96,7 @@ void Channel::set_life(Life next) noexcept {
     // A peer that accepts no data cannot keep a channel forever: the session table closes it after a timeout.
     if (next == Life::kDraining) record_->draining_since_ns = worker_.reactor().now().count;
     // The channel ends with its last command, so request coalesced completions now.
-    if (next >= Life::kDraining && cache_client_ != nullptr) worker_.service().cache()->flush_completions();
+    if (next >= Life::kDraining && cache_client_ != nullptr) worker_.gateway()->flush_completions();
     if (next != Life::kDraining) return;
     // End the waits for engines and limits now: they may last too long, and these commands have not begun.
     for (uint32_t i = 0; i < slots_; ++i) {
@@ -105,7 +105,7 @@ void Channel::set_life(Life next) noexcept {
         stop_waiting(request, false);
         // After BUSY the initiator repeats the command, on its next channel.
         request.status = wire::kBusy;
-        request.state == State::kAwaiting ? look_again(request) : limit_over(request, false);
+        request.state == State::kAwaiting ? wait_over(request) : limit_over(request, false);
     }
 }
 
@@ -162,6 +162,7 @@ void Channel::mark_dirty() noexcept {
 }
 
 bool Channel::take_credit() noexcept {
+    if (credits_ == 0 && cache_client_ != nullptr) worker_.gateway()->take_messages();
     if (credits_ == 0) {
         violation(WSS_SRP_LOGOUT_BEYOND_CREDITS);
         return false;
@@ -181,7 +182,6 @@ void Channel::on_established(fabric::Connection& connection, std::span<const std
     done_max_ = done_max(inline_max_);
     read_depth_ = std::min(connection.limits().read_depth, kReadDepth);
     if (life_ == Life::kConnecting) set_life(Life::kLive);
-    if (cache::Cache* cache = worker_.service().cache()) losses_at_login_ = cache->storage_nodes().losses();
     join_cache();
     record_->established.store(true, std::memory_order_relaxed);
 }
@@ -194,7 +194,7 @@ void Channel::on_refused(fabric::Connection& connection, const Status& why,
 void Channel::on_closed(fabric::Connection&, const Status& why) noexcept {
     if (running() && may_log(*record_)) log::info("{}: connection lost: {}", record_->peer, why.to_string());
     set_life(Life::kClosed);
-    if (cache_client_ != nullptr) worker_.service().cache()->remove_client(cache_client_);
+    if (cache_client_ != nullptr) worker_.gateway()->remove_client(cache_client_);
     cache_client_ = nullptr;
     batch_count_ = 0;
     while (fence_job_ != nullptr) fence_passed();

@@ -51,8 +51,7 @@ struct ReserveJob;
 class Channel final : public fabric::ConnectionHandler,
                       public ListNode<Channel>,
                       public ListNode<Lane>,
-                      private cache::CommandOwner,
-                      private cache::ClientSink {
+                      private cache::CommandOwner {
   public:
     Channel(Lane& lane, std::shared_ptr<ChannelRecord> record);
     ~Channel() override;
@@ -114,7 +113,9 @@ class Channel final : public fabric::ConnectionHandler,
     // channel's initiator.
     void reservations_changed(const Unit& unit, const volume::Reservations& change) noexcept;
     void reserved(const ReserveJob& job) noexcept;
-    void look_again(Request& request) noexcept;
+    // The wait for cache engines has ended (awaiting.h).
+    void wait_over(Request& request) noexcept;
+    void notify(const wire::CacheEngineNotice& notice) noexcept;
 
     void on_established(fabric::Connection&, std::span<const std::byte> data) noexcept override;
     void on_refused(fabric::Connection&, const Status& why, std::span<const std::byte>) noexcept override;
@@ -194,12 +195,12 @@ class Channel final : public fabric::ConnectionHandler,
     void stop_waiting(Request& request, bool place_kept) noexcept;
 
     // cached.cc
-    bool storage_was_lost(const cache::CachedVolume& volume) noexcept;
+    bool is_new_loss(const cache::CachedVolume& volume, uint64_t loss) noexcept;
     void cached_flush(Request& request) noexcept;
     void cache_failed(Request& request, io::Op op, int error) noexcept;
     void await_engines(Request& request) noexcept;
     bool freeze_first(Request& request) noexcept;
-    void frozen(Request& request, int error) noexcept;
+    void frozen(Request& request, int error, bool is_frozen) noexcept;
     void cached_io(Request& request) noexcept;
     void begin_cached(Request& request, cache::CacheCommand& command) noexcept;
     void need_buffer(cache::CacheCommand& command) noexcept override;
@@ -208,7 +209,6 @@ class Channel final : public fabric::ConnectionHandler,
     void delegated(cache::CacheCommand& command) noexcept override;
     void answered(cache::CacheCommand& command) noexcept override;
     void ended(cache::CacheCommand& command, const cache::CacheOutcome& outcome) noexcept override;
-    void notify(const wire::CacheEngineNotice& notice) noexcept override;
     void leave_cache(Request& request) noexcept;
     void join_cache() noexcept;
     void build_notice() noexcept;
@@ -310,7 +310,6 @@ class Channel final : public fabric::ConnectionHandler,
     bool short_busy_ = false;  // a message that was not inlined is being sent from short_posting_[0]
     uint32_t short_head_ = 0, short_count_ = 0;
     cache::Client* cache_client_ = nullptr;
-    uint64_t losses_at_login_ = 0;                        // of remote storage processes
     std::unordered_map<uint32_t, uint64_t> losses_told_;  // last loss reported, by the cache's volume number
     std::deque<wire::CacheEngineNotice> notices_;         // to be sent; at most one per engine
     std::span<std::byte> notice_memory_;                  // the notice being sent

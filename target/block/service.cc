@@ -53,15 +53,20 @@ Result<std::unique_ptr<Service>> Service::create(std::vector<reactor::Reactor*> 
     if (reactors.empty() || reactors.size() > kReactorsMax)
         return failure(Code::kInvalid, "{} reactors: between 1 and {} are possible", reactors.size(),
                        kReactorsMax);
-    if (options.cache != nullptr && reactors.size() > 1)
-        return failure(Code::kInvalid, "a target with a cache has one reactor, not {}", reactors.size());
     if (fabrics.empty() || fabrics.size() > kFabricsMax)
         return failure(Code::kInvalid, "{} addresses to listen on: between 1 and {} are possible",
                        fabrics.size(), kFabricsMax);
     std::unique_ptr<Service> service(new Service(std::move(reactors), volumes, options));
+    for (size_t i = 0; options.cache != nullptr && i < service->reactors_.size(); ++i) {
+        auto gateway = cache::Gateway::create(*options.cache, *service->reactors_[i]);
+        if (!gateway) return gateway.status();
+        service->gateways_.push_back(std::move(*gateway));
+    }
     for (size_t i = 0; i < service->reactors_.size(); ++i) {
-        auto worker = Worker::create(*service, i, *service->reactors_[i], volumes.table(i), fabrics,
-                                     {.arena_bytes = options.arena_bytes});
+        auto worker =
+            Worker::create(*service, i, *service->reactors_[i], volumes.table(i), fabrics,
+                           {.arena_bytes = options.arena_bytes,
+                            .gateway = options.cache != nullptr ? service->gateways_[i].get() : nullptr});
         if (!worker) return worker.status();
         service->workers_.push_back(std::move(*worker));
     }
@@ -73,6 +78,11 @@ Result<fabric::Address> Service::listen(size_t fabric_index, const fabric::Addre
     auto bound = port->open(address);
     if (bound) ports_.push_back(std::move(port));
     return bound;
+}
+
+void Service::offer(cache::CachedVolume& volume) {
+    for (auto& gateway : gateways_)
+        if (!gateway->is_home()) gateway->offer(volume);
 }
 
 void Service::stop(std::function<void()> done) {

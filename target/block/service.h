@@ -20,7 +20,7 @@
 #include "target/block/range_locks.h"
 #include "target/block/session.h"
 #include "target/block/worker.h"
-#include "target/cache/cache.h"
+#include "target/cache/gateway.h"
 #include "target/volume/volume_set.h"
 
 namespace wss::block {
@@ -37,8 +37,7 @@ class Service {
         Nanoseconds silence_probe = kSilenceProbe;  // of initiators without keep-alive
         Nanoseconds silence_max = kSilenceMax;
         Nanoseconds take_timeout = kTakeTimeout;
-        // The cache of volumes; nullptr: none. Requires a single reactor and belongs to it; outlives the
-        // service.
+        // The cache of volumes; nullptr: none. Belongs to the first reactor; outlives the service.
         cache::Cache* cache = nullptr;
         std::shared_ptr<const auth::SecretBook> secrets;  // nullptr: no authentication
         // Identifies the boot of the target's machine. It changes when the storage's caches may have lost
@@ -75,6 +74,8 @@ class Service {
     reactor::Reactor& control_reactor() noexcept { return *reactors_[0]; }
     size_t workers() const noexcept { return workers_.size(); }
     Worker& worker(size_t index) noexcept { return *workers_[index]; }
+    // The cache has added a volume, which the other reactors add next. On the cache's reactor.
+    void offer(cache::CachedVolume& volume);
     // Numbers task management requests in order of arrival, over all reactors.
     uint64_t next_task_management() noexcept { return task_managements_.fetch_add(1); }
 
@@ -89,6 +90,7 @@ class Service {
     RangeLocks range_locks_;
     SessionTable sessions_;
     std::atomic<uint64_t> task_managements_{0};
+    std::vector<std::unique_ptr<cache::Gateway>> gateways_;  // one per reactor; empty: no cache
     std::vector<std::unique_ptr<Worker>> workers_;
     std::vector<std::unique_ptr<Port>> ports_;
 };

@@ -259,6 +259,7 @@ std::shared_ptr<ChannelRecord> SessionTable::make_record(const Pending& pending,
     record->terms = pending.terms;
     receives_.grant(record->terms);
     record->last_heard_ns = reactor_.now().count;
+    if (cache::Cache* cache = service_.cache()) record->losses_at_login = cache->storage_nodes().losses();
     return record;
 }
 

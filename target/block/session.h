@@ -67,6 +67,7 @@ struct ChannelRecord {
     // Of a channel that must authenticate: the login request as received, and the secrets to check against.
     std::array<std::byte, sizeof(wss_srp_login_req)> login_request{};
     std::shared_ptr<const auth::SecretBook> secrets;
+    uint64_t losses_at_login = 0;  // cache::StorageNodes::losses()
     // Set before the session admits the channel; without authentication that is immediately.
     std::string name;                     // proven by the initiator; without authentication its port id
     Secret secret;                        // used for the proof; belongs to reactor 0

@@ -122,7 +122,7 @@ void Channel::abort(Request& victim, AbortJob& job) noexcept {
     if (victim.aborted) return;
     if (victim.state == State::kSending) return;
     victim.aborted = true;
-    if (victim.cache_command != nullptr) worker_.service().cache()->flush_completions();
+    if (victim.cache_command != nullptr) worker_.gateway()->flush_completions();
     // A command that waits for a buffer, a limit, a range or engines has not begun and ends here. Others end
     // at their next step.
     const bool has_posted = victim.state == State::kFetchingData || victim.state == State::kFetchingTable;

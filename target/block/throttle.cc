@@ -246,6 +246,7 @@ void Channel::limit_over(Request& request, bool passed) noexcept {
 // Ends any wait of the request. `place_kept`: see Throttle::leave().
 void Channel::stop_waiting(Request& request, bool place_kept) noexcept {
     if (request.limit_flow != nullptr) return request.unit->throttle.leave(request, place_kept);
+    if (request.state == State::kAwaiting) return request.unit->awaiting.forget(request);
     static_cast<ListNode<>&>(request).unlink();
 }
 

@@ -17,6 +17,7 @@
 #include "lib/base/gate.h"
 #include "lib/base/list.h"
 #include "target/block/arena.h"
+#include "target/block/awaiting.h"
 #include "target/block/request.h"
 #include "target/block/throttle.h"
 #include "target/block/volume_regions.h"
@@ -33,13 +34,16 @@ struct Hold : ListNode<> {
     uint32_t writers_left = 0;  // overlapping writes that began before and have not ended
 };
 
-struct Unit final : cache::LostWaiters {
+struct Unit final {
     Unit(reactor::Reactor& reactor, volume::OpenVolume& volume) : open(&volume), throttle(reactor, volume) {}
     volume::OpenVolume* const open;
     const VolumeRegions* regions = nullptr;
-    std::byte* memory = nullptr;            // of a RAM volume
-    cache::CachedVolume* cached = nullptr;  // nullptr: not cached, as long as the unit lives
-    Gate::Holder cached_place;              // in the gate of `cached`
+    std::byte* memory = nullptr;  // of a RAM volume
+    // nullptr: not cached, as long as the unit lives. On other reactors than the cache's, only its address
+    // and its constants may be used.
+    cache::CachedVolume* cached = nullptr;
+    Gate::Holder cached_place;  // in the gate of `cached`, on the cache's reactor
+    cache::CommandShareRef cached_commands = cache::CommandShareRef::make();  // as Gateway::take_command()
     scsi::Device device;
     volume::ReservationBook::Shared reservations;  // nullptr: no initiator has been registered
     uint32_t users = 0;
@@ -54,12 +58,8 @@ struct Unit final : cache::LostWaiters {
     // Shrinks that wait for `beyond` commands, which change blocks beyond the new end.
     std::vector<std::shared_ptr<volume::Shrink>> shrinks;
     uint32_t beyond = 0;
-    List<Request> awaiting;  // commands that wait for cache engines
-    List<Request> looking;   // ... and must be checked now
+    Awaiting awaiting;  // commands that wait for cache engines
 
-    void look_due() noexcept override { looking.splice_back(awaiting); }
-    bool look(size_t& left) noexcept override;
-    uint64_t count() noexcept override;
     uint64_t lun() const { return open->volume().lun(); }
     // Reads the state that may change at any time (TV2), once per command.
     // `may_write`: whether the initiator of the command may write.
@@ -76,6 +76,9 @@ inline uint64_t Request::unit_block() const {
 inline bool is_cached(const Request& request) noexcept {
     return request.unit != nullptr && request.unit->cached != nullptr;
 }
+
+// The bytes that a read or write of a cached volume moves, in whole blocks.
+uint32_t cached_length(const Request& request);
 
 class UnitTable {
   public:

@@ -129,18 +129,20 @@ size_t Lane::turn() noexcept {
 
 // --- Worker ---
 
-Worker::Worker(Service& service, size_t index, reactor::Reactor& reactor, volume::VolumeTable& table)
+Worker::Worker(Service& service, size_t index, reactor::Reactor& reactor, volume::VolumeTable& table,
+               cache::Gateway* gateway)
     : service_(service),
       index_(index),
       reactor_(reactor),
       table_(table),
+      gateway_(gateway),
       units_(reactor, service.reservations()) {}
 
 Result<std::unique_ptr<Worker>> Worker::create(Service& service, size_t index, reactor::Reactor& reactor,
                                                volume::VolumeTable& table,
                                                const std::vector<fabric::Fabric*>& fabrics,
                                                const Options& options) {
-    std::unique_ptr<Worker> worker(new Worker(service, index, reactor, table));
+    std::unique_ptr<Worker> worker(new Worker(service, index, reactor, table, options.gateway));
     for (size_t i = 0; i < fabrics.size(); ++i) {
         auto lane = Lane::create(*worker, *fabrics[i], i, options.arena_bytes);
         if (!lane) return lane.status();
@@ -150,7 +152,7 @@ Result<std::unique_ptr<Worker>> Worker::create(Service& service, size_t index, r
     // Move the table after the pollers, so that arriving commands reach storage in the same turn.
     reactor.remove(table);
     reactor.add(table);
-    if (cache::Cache* cache = service.cache()) cache->take_place();
+    if (cache::Cache* cache = worker->own_cache()) cache->take_place();
     reactor.add(*worker);
     table.add_observer(*worker);
     table.for_each([&](volume::OpenVolume& volume) { worker->units_.add(volume); });
@@ -167,7 +169,7 @@ size_t Worker::poll() noexcept {
     size_t done = cache_queue_.serve(
         [this](Request& request) {
             const auto& share = request.channel->nexus_of(request).commands;
-            return service_.cache()->take_command(*request.unit->cached, share);
+            return gateway_->take_command(*request.unit->cached, request.unit->cached_commands, share);
         },
         [](Request& request, cache::CacheCommand* command) {
             request.channel->command_offered(request, *command);
@@ -177,14 +179,43 @@ size_t Worker::poll() noexcept {
     return done;
 }
 
+cache::Cache* Worker::own_cache() noexcept {
+    return gateway_ != nullptr && gateway_->is_home() ? service_.cache() : nullptr;
+}
+
 Status Worker::may_open(const volume::Volume& volume) {
-    const cache::Cache* cache = service_.cache();
+    const cache::Cache* cache = own_cache();
     return cache == nullptr ? Status::ok() : cache->may_open(volume);
 }
 
+// The cache's reactor adds a volume before the others do (TV4), and offers it to them.
+void Worker::add_unit(volume::OpenVolume& volume) {
+    Unit& unit = units_.add(volume);
+    if (gateway_ == nullptr) return;
+    std::shared_ptr<cache::VolumeUse> use;
+    if (cache::Cache* cache = own_cache()) {
+        unit.cached = cache->add_volume(volume);
+        if (unit.cached == nullptr) return;
+        unit.cached_place = unit.cached->gate.enter();
+        unit.cached->waiters.push_back(&unit.awaiting);
+        service_.offer(*unit.cached);
+    } else {
+        use = gateway_->join(volume.volume().wwid(), unit.awaiting);
+        if (use == nullptr) return;
+        unit.cached = &use->volume;
+    }
+    unit.awaiting.begin(*gateway_, *unit.cached, std::move(use));
+    // Engines keep data in volatile memory.
+    unit.device.volatile_cache = true;
+}
+
 void Worker::volume_changed(volume::Change change, volume::OpenVolume& volume) noexcept {
-    if (cache::Cache* cache = service_.cache()) notify_cache(*cache, change, volume);
-    if (change == volume::Change::kAdded && service_.cache() == nullptr) units_.add(volume);
+    if (change == volume::Change::kAdded) add_unit(volume);
+    Unit* const cached = own_cache() != nullptr ? units_.find(volume.volume().lun()) : nullptr;
+    if (cached != nullptr && cached->cached != nullptr) {
+        if (change == volume::Change::kResized) service_.cache()->volume_grew(*cached->cached);
+        if (change == volume::Change::kRemoved) service_.cache()->remove_volume(*cached->cached);
+    }
     for (auto& lane : lanes_)
         lane->for_each_channel([&](Channel& channel) { channel.volume_changed(change, volume); });
     Unit* unit = units_.find(volume.volume().lun());
@@ -225,7 +256,7 @@ void Worker::fence_writes(Unit& unit, const std::shared_ptr<volume::WriteFence>&
             if (!channel.rights().may_write(unit)) channel.mark_changes(unit, mark);
         });
     // The rights of initiators that are gone are unknown: fence all their writes.
-    if (unit.cached != nullptr) service_.cache()->fence_abandoned(*unit.cached, fence);
+    if (unit.cached != nullptr) gateway_->fence_abandoned(*unit.cached, fence);
 }
 
 void Worker::reservations_changed(const ReserveJob& job, const std::shared_ptr<volume::WriteFence>& fence) {
@@ -240,9 +271,10 @@ void Worker::reservations_changed(const ReserveJob& job, const std::shared_ptr<v
 
 void Worker::volume_reopens(volume::OpenVolume& volume,
                             std::shared_ptr<volume::Reopening> reopening) noexcept {
+    cache::Cache* const cache = own_cache();
     Unit* unit = units_.find(volume.volume().lun());
-    if (unit == nullptr || unit->cached == nullptr) return reopening->end(Status::ok());
-    service_.cache()->reopen_volume(*unit->cached, std::move(reopening));
+    if (cache == nullptr || unit == nullptr || unit->cached == nullptr) return reopening->end(Status::ok());
+    cache->reopen_volume(*unit->cached, std::move(reopening));
 }
 
 void Worker::beyond_ended(Unit& unit) noexcept {
@@ -250,27 +282,13 @@ void Worker::beyond_ended(Unit& unit) noexcept {
 }
 
 void Worker::end_shrinks(Unit& unit) noexcept {
+    cache::Cache* const cache = unit.cached != nullptr ? own_cache() : nullptr;
     for (auto& shrink : std::exchange(unit.shrinks, {})) {
-        if (unit.cached == nullptr)
+        if (cache == nullptr)
             shrink->done();
         else if (!unit.cached->removed())
-            service_.cache()->shrink_volume(*unit.cached, std::move(shrink));
+            cache->shrink_volume(*unit.cached, std::move(shrink));
     }
-}
-
-void Worker::notify_cache(cache::Cache& cache, volume::Change change, volume::OpenVolume& volume) {
-    if (change == volume::Change::kAdded) {
-        Unit& unit = units_.add(volume);
-        unit.cached = cache.add_volume(volume);
-        // Engines keep data in volatile memory.
-        if (unit.cached != nullptr) unit.device.volatile_cache = true;
-        if (unit.cached != nullptr) unit.cached_place = unit.cached->gate.enter();
-        if (unit.cached != nullptr) unit.cached->waiters = &unit;
-    }
-    Unit* unit = units_.find(volume.volume().lun());
-    if (unit == nullptr || unit->cached == nullptr) return;
-    if (change == volume::Change::kResized) cache.volume_grew(*unit->cached);
-    if (change == volume::Change::kRemoved) cache.remove_volume(*unit->cached);
 }
 
 void Worker::abort_tasks(AbortJob& job) noexcept {

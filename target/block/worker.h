@@ -2,7 +2,8 @@
 // Worker: one reactor's part of the block service. Lane: the part of it that belongs to one fabric.
 //
 // The sources of a worker are registered with its reactor in the order of processing: completions (pollers),
-// storage (the volume table), the cache with the pollers of its engines, and last the worker itself. The
+// storage (the volume table), the cache with the pollers of its engines (on its reactor), and last the worker
+// itself. Messages of the cache to another reactor come before all of these. The
 // worker offers freed buffers to waiting commands and posts the work requests of the turn, once per channel.
 //
 // Thread-safety: belongs to its reactor; created and destroyed while the reactor does not run.
@@ -124,6 +125,7 @@ class Worker final : public reactor::Source, public volume::Observer {
   public:
     struct Options {
         size_t arena_bytes = kArenaDefault;
+        cache::Gateway* gateway = nullptr;  // nullptr: no cache. Outlives the worker
     };
     static Result<std::unique_ptr<Worker>> create(Service& service, size_t index, reactor::Reactor& reactor,
                                                   volume::VolumeTable& table,
@@ -145,6 +147,8 @@ class Worker final : public reactor::Source, public volume::Observer {
     }
     // Commands that wait for a cache command.
     FlowQueue& cache_queue() noexcept { return cache_queue_; }
+    // nullptr: no cache.
+    cache::Gateway* gateway() noexcept { return gateway_; }
 
     void abort_tasks(AbortJob& job) noexcept;
     // Checks commands against the new reservations from now on. Forbidden writes that have begun hold
@@ -169,16 +173,20 @@ class Worker final : public reactor::Source, public volume::Observer {
                         std::shared_ptr<volume::Reopening> reopening) noexcept override;
 
   private:
-    Worker(Service& service, size_t index, reactor::Reactor& reactor, volume::VolumeTable& table);
+    Worker(Service& service, size_t index, reactor::Reactor& reactor, volume::VolumeTable& table,
+           cache::Gateway* gateway);
+    // nullptr: there is none, or it belongs to another reactor.
+    cache::Cache* own_cache() noexcept;
+    void add_unit(volume::OpenVolume& volume);
     void fence_writes(Unit& unit, const std::shared_ptr<volume::WriteFence>& fence);
     void hold_is_quiet(uint64_t lock_id) noexcept;
     void end_shrinks(Unit& unit) noexcept;
-    void notify_cache(cache::Cache& cache, volume::Change change, volume::OpenVolume& volume);
 
     Service& service_;
     const size_t index_;
     reactor::Reactor& reactor_;
     volume::VolumeTable& table_;
+    cache::Gateway* const gateway_;
     UnitTable units_;
     std::vector<std::unique_ptr<Lane>> lanes_;
     FlowQueue cache_queue_;

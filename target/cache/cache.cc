@@ -6,6 +6,8 @@
 namespace wss::cache {
 
 constexpr Nanoseconds kTick = from_ms(100);
+// Lines without arena slots on which the commands of one reactor have operations.
+constexpr uint32_t kTransientLines = 4096;
 
 static uint32_t lines_per_command(const CacheOptions& options) {
     return kCommandBytesMax / options.line_bytes + 1;
@@ -16,7 +18,7 @@ Cache::Cache(reactor::Reactor& reactor, Random& random, std::vector<Net> nets,
              const LineGeometry& geometry)
     : reactor_(reactor),
       options_(options),
-      lines_(geometry, 4096 + lines_per_command(options), turn_),
+      lines_(geometry, kTransientLines * options.reactors + lines_per_command(options), turn_),
       members_(std::move(store), turn_, control_),
       volumes_(lines_.index(), turn_),
       nets_(std::move(nets)),
@@ -198,13 +200,6 @@ void Cache::tick(void* self) noexcept {
     cache.clients_.invite_anew();
     cache.turn_.want();
     cache.reactor_.set(cache.timer_, now + kTick);
-}
-
-Client* Cache::add_client(fabric::Scheme scheme, ClientSink& sink) {
-    auto client = std::make_unique<Client>();
-    client->sink = &sink;
-    client->scheme = scheme;
-    return clients_.add(std::move(client));
 }
 
 // Waiting commands of a lost channel (for a line, a frozen volume, recovery) continue without the client.

@@ -20,7 +20,7 @@
 //       sends one, and so does flush_completions(), which an operation calls when it waits for a line, volume
 //       or request that such a hit holds.
 //
-// Thread-safety: belongs to one reactor, on which all channels live (a target with a cache has one reactor).
+// Thread-safety: belongs to one reactor. Channels of all reactors reach it through a Gateway (gateway.h).
 // Lifetime: the reactor and the fabrics outlive it. stop() comes before the volumes close.
 #pragma once
 
@@ -72,21 +72,12 @@ class Cache final : public reactor::Source {
     Status remove_engine(uint32_t index) { return events_.remove_engine(index); }
     void forget_awaited() { recovery_.forget_awaited(); }
     CacheInfo info();
-    Client* add_client(fabric::Scheme scheme, ClientSink& sink);
+    Client* add_client(std::unique_ptr<Client> client) { return clients_.add(std::move(client)); }
     void remove_client(Client* client);
+    reactor::Reactor& reactor() noexcept { return reactor_; }
 
-    // --- commands: datapath.h
-    CacheCommand* take_command(CachedVolume& of, const CommandShareRef& by) noexcept {
-        return datapath_.take_command(of, by);
-    }
-    void begin(CacheCommand& command) noexcept { datapath_.begin(command); }
-    void buffer_ready(CacheCommand& command, std::byte* buffer, const BufferRegions& regions) noexcept {
-        datapath_.buffer_ready(command, buffer, regions);
-    }
-    void buffer_failed(CacheCommand& command) noexcept { datapath_.buffer_failed(command); }
-    void release(CacheCommand& command) noexcept { datapath_.release(command); }
-    void abandon(CacheCommand& command) noexcept { datapath_.abandon(command); }
-    void fence_abandoned(const CachedVolume& of, const Fence& by) { datapath_.fence_abandoned(of, by); }
+    // --- commands
+    Datapath& datapath() noexcept { return datapath_; }
     // Fails with EAGAIN for clients while awaits() is true.
     void flush(CachedVolume& volume, std::function<void(int error)> done, Asker asker = Asker::kClient) {
         destager_.flush(volume, std::move(done), asker);

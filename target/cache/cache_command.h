@@ -17,7 +17,9 @@
 // kAnswered (by the target or by engines; a fill may continue) → kIdle. `owner` uses the command until it
 // calls Datapath::release(), the cache until its own part has ended.
 //
-// Thread-safety: belongs to the cache's reactor. Commands and their lines are allocated once and reused.
+// Thread-safety: belongs to the cache's reactor. A forwarded command belongs to its owner's reactor until
+// begin(), and again whenever the cache has returned it to its owner (gateway.h). Commands and their lines
+// are allocated once and reused.
 #pragma once
 
 #include <memory>
@@ -81,6 +83,18 @@ class BufferHome {
     ~BufferHome() = default;
 };
 
+// Takes forwarded commands back. It outlives every command.
+class CommandHome {
+  public:
+    // Nothing of the cache refers to the command any longer.
+    virtual void over(CacheCommand& command) noexcept = 0;
+
+  protected:
+    ~CommandHome() = default;
+};
+
+struct ForwardedTag {};  // tag of the cache's list of forwarded commands
+
 // One line of a command.
 struct LinePart {
     LineOp op;
@@ -107,7 +121,7 @@ struct CommandPaths {
     void (*entered)(LineUser& user) noexcept = nullptr;
 };
 
-struct CacheCommand : ListNode<>, LineUser {
+struct CacheCommand : ListNode<>, ListNode<ForwardedTag>, LineUser {
     enum class State : uint8_t { kIdle, kHeld, kEntering, kRunning, kAnswered };
     enum class Phase : uint8_t {
         kNone,
@@ -124,6 +138,7 @@ struct CacheCommand : ListNode<>, LineUser {
     // Immutable.
     CommandPaths path;
     std::unique_ptr<LinePart[]> lines;
+    CommandHome* home = nullptr;  // of a command of another reactor (gateway.h); nullptr: of the cache's own
 
     // The request.
     CommandOwner* owner = nullptr;
@@ -131,6 +146,7 @@ struct CacheCommand : ListNode<>, LineUser {
     CachedVolume* volume = nullptr;
     volume::FencedWrites fences;  // fences that wait for this command, after its owner abandoned it
     CommandShareRef share;        // of the initiator that it is charged to
+    CommandShareRef of_volume;    // of its volume
     // Place in the volume's gate, until release(). Empty if the gate was closed before.
     Gate::Holder place;
     // The engines that the client is connected to may move the data. nullptr: no such client, or it is lost.
@@ -173,6 +189,14 @@ struct CacheCommand : ListNode<>, LineUser {
     EngineIndex remote_engine;
     StagingBuffer staging;  // if taken: engines read the data of a fill from it instead of `buffer`
     CacheOutcome outcome;
+
+    // State of the gateway of a forwarded command.
+    struct Forwarded {
+        enum class Event : uint8_t { kNeedBuffer, kDelegated, kAnswered, kEnded, kOver };
+        CommandOwner* owner = nullptr;  // the one that `owner` stands for
+        Event last = Event::kOver;      // how over() replies
+        bool is_over = false;           // the cache does not refer to it
+    } forwarded;
 
     // True for a write that has failed once: it may have changed copies.
     bool may_have_changed() const noexcept { return is_write && attempts > 0; }

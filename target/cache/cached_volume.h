@@ -53,7 +53,8 @@ struct CachedVolume {
     // that would overwrite data of another owner.
     bool given_up = false;
     VolumeGate gate;
-    uint32_t commands = 0;  // commands that are not released
+    // Commands of the cache's reactor that are not released.
+    CommandShareRef commands = CommandShareRef::make();
     // Held by VolumeControl::remove() until the lines to be erased are found.
     Gate::Holder removal;
     bool gone = false;  // no user is left: freed, and its number reused, at the next turn
@@ -75,8 +76,9 @@ struct CachedVolume {
     struct {
         Nanoseconds since = kNever, seen = kNever;
     } smaller;
-    Nanoseconds opened{};            // start of the waits for data that was lost before
-    LostWaiters* waiters = nullptr;  // of the unit, which has a place in the gate; nullptr: removed
+    Nanoseconds opened{};  // start of the waits for data that was lost before
+    // Of the units, one on each reactor, which have places in the gate. Empty when the volume is removed.
+    std::vector<LostWaiters*> waiters;
     // Whether a flush has reported the loss, and whether the next flush must fail although the lost data was
     // given up.
     bool loss_told = true, fail_next_flush = false;

@@ -23,15 +23,14 @@ namespace wss::cache {
 // Receives notices of engines on behalf of a client.
 class ClientSink {
   public:
+    virtual ~ClientSink() = default;
     virtual void notify(const wire::CacheEngineNotice& notice) noexcept = 0;
-
-  protected:
-    ~ClientSink() = default;
 };
 
 // An initiator's channel (or an RS), and the engines that it is connected to.
 struct Client {
     ClientSink* sink = nullptr;
+    std::unique_ptr<ClientSink> own_sink;  // `sink`, if the client owns it
     fabric::Scheme scheme = fabric::Scheme::kTcp;
     struct Place {
         uint64_t handle = 0;  // granted handle; 0: none

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// CommandShare: the cache commands that one initiator holds on one volume. An initiator may hold kNexusPart
-// times the part of the volume's share that it leaves to others (Commands::take()).
+// CommandShare: the cache commands of one reactor that an initiator holds on a volume, or that all of them
+// hold. An initiator may hold kNexusPart times the part of the volume's share that it leaves to others
+// (CommandPool::take()).
 //
-// Thread-safety: belongs to the cache's reactor. Lifetime: until its initiator releases it and no command
-// counts for it. A command may end after its initiator.
+// Thread-safety: belongs to the reactor of the commands. Lifetime: until its initiator or volume releases it
+// and no command counts for it. A command may end after both.
 #pragma once
 
 #include <cstddef>

@@ -11,64 +11,39 @@ namespace wss::cache {
 
 using Op = wire::CacheStorage::Op;
 
-// Reserves, as parts of all command objects (as for buffers, block/arena.cc): the last free eighth is for
-// volumes that hold none, the sixteenth before it also for initiators that hold none.
-constexpr uint32_t kVolumeReserve = 8, kNexusReserve = 16;
-
 void Commands::drop_all() noexcept {
-    for (auto& command : command_pool_) {
-        command->unlink();
-        command->place.release();
-    }
+    const auto drop = [](CacheCommand& command) {
+        static_cast<ListNode<>&>(command).unlink();
+        static_cast<ListNode<ForwardedTag>&>(command).unlink();
+        command.place.release();
+    };
+    if (own_ != nullptr) own_->for_each(drop);  // nullptr: the cache could not be prepared
+    forwarded_.for_each(drop);
 }
 
 void Commands::prepare(uint32_t commands, uint32_t lines_per_command, const CommandPaths& paths) {
+    paths_ = paths;
     lines_per_command_ = lines_per_command;
-    for (uint32_t i = 0; i < commands; ++i) {
-        auto command = std::make_unique<CacheCommand>();
-        command->path = paths;
-        command->on_entered = paths.entered;
-        command->lines = std::make_unique<LinePart[]>(lines_per_command);
-        free_.push_back(*command);
-        command_pool_.push_back(std::move(command));
-    }
-    free_count_ = commands;
+    own_ = std::make_unique<CommandPool>(commands, lines_per_command, paths, nullptr);
 }
 
 // ---- Command objects -------------------------------------------------------------------------------------
 
+CommandPool& Commands::make_pool(CommandHome& home) {
+    const auto commands = static_cast<uint32_t>(own_->size());
+    others_.push_back(std::make_unique<CommandPool>(commands, lines_per_command_, paths_, &home));
+    return *others_.back();
+}
+
 CacheCommand* Commands::take(CachedVolume& volume, const CommandShareRef& share) noexcept {
-    const size_t for_volumes = command_pool_.size() / kVolumeReserve;
-    const size_t used = volume.commands + for_volumes + command_pool_.size() / kNexusReserve;
-    const bool first = share && share->commands == 0;
-    if (volume.commands > 0 && (first ? for_volumes : used) >= free_count_) return nullptr;
-    // Each command that the volume takes makes its share larger and the free part smaller.
-    const size_t room = free_count_ > used ? (free_count_ - used) / 2 : 0;
-    if (share && !leaves_enough(share->commands, room)) return nullptr;
-    CacheCommand* command = free_.pop_front();
-    if (command == nullptr) return nullptr;
-    --free_count_;
-    command->volume = &volume;
-    command->share = share;
-    if (share) ++share->commands;
-    command->place = volume.gate.enter();
-    if (command->place) ++volume.commands;
-    command->line_count = command->entered = command->outstanding = 0;
-    command->phase = CacheCommand::Phase::kNone;
-    command->is_abandoned = command->is_again = command->is_ahead = command->is_delegated =
-        command->is_coalesced = command->by_storage = command->transfer_failed = command->storing =
-            command->rests = false;
-    command->hold = true;
-    command->attempts = 0;
-    command->failed_engine = WSS_CACHE_ENGINES_MAX;
-    command->buffer = nullptr;
-    command->regions = nullptr;
-    command->buffer_home = nullptr;
-    command->buffer_bytes = 0;
-    command->client = nullptr;
-    command->remote = {};
-    command->outcome = {};
+    CacheCommand* command = own_->take(volume, volume.commands, share);
+    if (command != nullptr) command->place = volume.gate.enter();
     return command;
+}
+
+void Commands::arrived(CacheCommand& command) noexcept {
+    command.place = command.volume->gate.enter();
+    forwarded_.push_back(command);
 }
 
 // Called by the owner when it no longer needs the command and its buffer. If the cache's part has not ended
@@ -76,29 +51,33 @@ CacheCommand* Commands::take(CachedVolume& volume, const CommandShareRef& share)
 void Commands::release(CacheCommand& command) noexcept {
     command.hold = false;
     if (command.phase != CacheCommand::Phase::kNone) return;
-    if (command.buffer_home != nullptr) command.buffer_home->give_back(command.buffer, command.buffer_bytes);
-    command.buffer_home = nullptr;
-    if (command.share) --command.share->commands;
-    command.share = {};
-    command.fences.clear();
-    command.state = CacheCommand::State::kIdle;
-    free_.push_back(command);
-    ++free_count_;
     // The volume may be freed with its last place.
-    if (command.place) --command.volume->commands;
-    command.place.release();
+    Gate::Holder place = std::move(command.place);
+    if (command.home == nullptr) return own_->give(command);
+    static_cast<ListNode<ForwardedTag>&>(command).unlink();
+    command.fences.clear();
+    place.release();
+    command.home->over(command);
+}
+
+template <typename Visit>
+void Commands::for_each(Visit&& visit) noexcept {
+    own_->for_each(visit);
+    forwarded_.for_each(visit);
 }
 
 void Commands::fence_abandoned(const CachedVolume& volume, const Fence& fence) {
-    for (auto& command : command_pool_)
-        if (command->volume == &volume && command->is_write && command->is_abandoned &&
-            command->phase != CacheCommand::Phase::kNone)
-            command->fences.emplace_back(fence);
+    for_each([&](CacheCommand& command) {
+        if (command.volume == &volume && command.is_write && command.is_abandoned &&
+            command.phase != CacheCommand::Phase::kNone)
+            command.fences.emplace_back(fence);
+    });
 }
 
 void Commands::forget(const Client& client) noexcept {
-    for (auto& command : command_pool_)
-        if (command->client == &client) command->client = nullptr;
+    for_each([&](CacheCommand& command) {
+        if (command.client == &client) command.client = nullptr;
+    });
 }
 
 // ---- Lines -----------------------------------------------------------------------------------------------

@@ -3,9 +3,9 @@
 // (CacheCommand), enters and leaves their lines, starts their transfers and storage operations, and reports
 // their outcome.
 //
-// It owns the command objects. It calls the lines, the links to engines, the storage nodes, the volume's gate
-// and storage, and the CommandOwner of each command. It has no notion of the path of a command: the caller
-// names the function to run after a transfer or a storage operation.
+// It owns the command objects, also those of other reactors. It calls the lines, the links to engines, the
+// storage nodes, the volume's gate and storage, and the CommandOwner of each command. It has no notion of the
+// path of a command: the caller names the function to run after a transfer or a storage operation.
 //
 // Thread-safety: belongs to the cache's reactor. Allocates nothing per command.
 #pragma once
@@ -16,6 +16,7 @@
 #include "lib/reactor/reactor.h"
 #include "target/cache/cache_command.h"
 #include "target/cache/clients.h"
+#include "target/cache/command_pool.h"
 #include "target/cache/lines.h"
 #include "target/cache/storage_nodes.h"
 
@@ -34,11 +35,14 @@ class Commands {
     void prepare(uint32_t commands, uint32_t lines_per_command, const CommandPaths& paths);
 
     // ---- Command objects
-    // `share`: of the requesting initiator; empty for commands of the cache itself. nullptr: no command
-    // object is free for this volume or initiator now.
+    // Of the cache's own reactor; see CommandPool::take().
     CacheCommand* take(CachedVolume& volume, const CommandShareRef& share) noexcept;
+    // The command objects of another reactor, which `home` takes back. As many as of the cache's reactor.
+    CommandPool& make_pool(CommandHome& home);
+    // A forwarded command has arrived. It belongs to the cache until CommandHome::over().
+    void arrived(CacheCommand& command) noexcept;
     void release(CacheCommand& command) noexcept;
-    size_t commands() const noexcept { return command_pool_.size(); }
+    size_t commands() const noexcept { return own_->size(); }
     // Makes `fence` wait for the volume's writes that their owners have abandoned.
     void fence_abandoned(const CachedVolume& volume, const Fence& fence);
     // Detaches the client from its commands, which continue.
@@ -93,6 +97,8 @@ class Commands {
     Transfer& remote_io(CacheCommand& command, wire::CacheStorage::Op op, Transfer::Done done) noexcept;
 
   private:
+    template <typename Visit>
+    void for_each(Visit&& visit) noexcept;
     bool is_wide(const CachedVolume& volume) noexcept;
     void leave_lines(CacheCommand& command) noexcept;
 
@@ -102,10 +108,11 @@ class Commands {
     EngineSet& engines_;
     StorageNodes& nodes_;
     reactor::Reactor& reactor_;
-    std::vector<std::unique_ptr<CacheCommand>> command_pool_;
-    List<CacheCommand> free_;
-    uint32_t free_count_ = 0;
+    CommandPaths paths_;
     uint32_t lines_per_command_ = 0;
+    std::unique_ptr<CommandPool> own_;
+    std::vector<std::unique_ptr<CommandPool>> others_;  // of other reactors
+    List<CacheCommand, ForwardedTag> forwarded_;        // commands of these that the cache has
 };
 
 }  // namespace wss::cache

@@ -32,9 +32,9 @@ void Datapath::count_command(CacheCommand& command) noexcept {
 
 void Datapath::begin(CacheCommand& command) noexcept {
     CachedVolume& volume = *command.volume;
-    if (!command.is_ahead && !command.is_again) count_command(command);
     command.began = reactor_.now();
     if (volume.removed()) return commands_.refuse(command);
+    if (!command.is_ahead && !command.is_again) count_command(command);
     if (recovery_.holds(volume) && life_.waits_are_over())
         return commands_.end_unbegun(command, {.kind = CacheOutcome::Kind::kBusy});
     volume.open->hold();

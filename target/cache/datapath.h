@@ -32,14 +32,17 @@ class Datapath final : public CommandSource {
     Datapath(const Uses& uses, reactor::Reactor& reactor);
     Status prepare(const Nets& nets, uint32_t commands, uint32_t lines_per_command);
 
-    // A command object for `volume`; nullptr: not now. A volume may hold as many as it leaves free, not
-    // counting three sixteenths of all, so that a volume whose storage hangs cannot use up those of others. A
-    // volume that holds none may take any. An initiator that holds none of the volume may take one beyond the
-    // volume's limit while more than an eighth is free.
+    // A command object of the cache's own reactor: command_pool.h. nullptr: not now.
     CacheCommand* take_command(CachedVolume& volume, const CommandShareRef& share) noexcept override {
         return commands_.take(volume, share);
     }
     void begin(CacheCommand& command) noexcept override;  // a read or write
+    // As begin(), for a command of another reactor, whose command objects are in make_pool().
+    void begin_forwarded(CacheCommand& command) noexcept {
+        commands_.arrived(command);
+        begin(command);
+    }
+    CommandPool& make_pool(CommandHome& home) { return commands_.make_pool(home); }
     void buffer_ready(CacheCommand& command, std::byte* buffer,
                       const BufferRegions& regions) noexcept override;
     void buffer_failed(CacheCommand& command) noexcept;

@@ -9,6 +9,12 @@ static Nanoseconds age_of_dirty(const CachedVolume& volume, Index& index, Nanose
     return since == kNever ? Nanoseconds{} : now - std::max(since, recovery_began);
 }
 
+static uint64_t waiting_for(const CachedVolume& volume) {
+    uint64_t count = 0;
+    for (LostWaiters* waiters : volume.waiters) count += waiters->count();
+    return count;
+}
+
 CacheInfo Cache::info() {
     Index& index = lines_.index();
     CacheInfo info{.line_bytes = index.geometry().line_bytes(),
@@ -51,7 +57,7 @@ CacheInfo Cache::info() {
              .dirty_lines = index.dirty_lines(volume.number),
              .single_lines = mirror_.single_lines(volume.number),
              .lost_bytes = losses_.lost_bytes(open),
-             .waiting = volume.waiters == nullptr ? 0 : volume.waiters->count(),
+             .waiting = waiting_for(volume),
              .lost_for = losses_.lost_for(volume),
              .oldest_dirty = age_of_dirty(volume, index, reactor_.clock().now(), recovery_.began()),
              .frozen = volume.gate.frozen(),

@@ -139,7 +139,7 @@ bool Losses::awaits(const CachedVolume& volume) const noexcept {
 }
 
 bool Losses::awaits(const CachedVolume& volume, uint64_t offset, uint64_t length, bool is_write) const {
-    if (life_.waits_are_over() || members_.now().lost.is_whole(volume.wwid)) return false;
+    if (life_.waits_are_over() || volume.removed() || members_.now().lost.is_whole(volume.wwid)) return false;
     if (length == 0) return awaits(volume);
     if (offset + length > volume.open->volume().size()) return false;
     return in_time(volume,
@@ -162,8 +162,8 @@ void Losses::tick() noexcept {
 }
 
 void Losses::look_due(CachedVolume& volume) noexcept {
-    if (volume.waiters == nullptr) return;
-    volume.waiters->look_due();
+    if (volume.waiters.empty()) return;
+    for (LostWaiters* waiters : volume.waiters) waiters->look_due();
     looking_ = true;
     turn_.want();
 }
@@ -173,7 +173,7 @@ void Losses::look() noexcept {
     size_t left = kLooksPerTurn;
     looking_ = false;
     for (CachedVolume& volume : volumes_.open())
-        if (volume.waiters != nullptr) looking_ |= volume.waiters->look(left);
+        for (LostWaiters* waiters : volume.waiters) looking_ |= waiters->look(left);
     checks_ += kLooksPerTurn - left;
     if (looking_) turn_.want();
 }

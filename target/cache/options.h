@@ -19,7 +19,8 @@ struct CacheOptions {
     uint32_t line_bytes = kLineBytesDefault;
     PolicySettings default_policy{};        // for volumes without a policy of their own
     uint64_t lines_max = lines_max_here();  // of all engines; bounds the index
-    uint32_t commands = 1024;               // active commands
+    uint32_t reactors = 1;                  // whose channels use the cache (gateway.h)
+    uint32_t commands = 1024;               // active commands of each of them
     // Number of lines destaged at a time, of all volumes, except those for which storage does not answer.
     uint32_t destages = 16;
     Nanoseconds silence_max = from_ms(1200);  // an engine that is silent for longer is lost

@@ -61,12 +61,18 @@ bool moves(const io::Request& request) {
 }  // namespace
 
 RemoteQueue::RemoteQueue(StorageNodes& nodes, reactor::Reactor& reactor, std::string name,
-                         std::shared_ptr<RemoteState> state)
-    : nodes_(nodes), reactor_(reactor), name_(std::move(name)), state_(std::move(state)) {}
+                         std::shared_ptr<RemoteState> state, std::shared_ptr<RemoteQueuePlace> place)
+    : nodes_(nodes),
+      reactor_(reactor),
+      name_(std::move(name)),
+      state_(std::move(state)),
+      place_(std::move(place)) {}
 
 Result<std::unique_ptr<io::Queue>> RemoteQueue::create(StorageNodes& nodes, reactor::Reactor& reactor,
-                                                       std::string name, std::shared_ptr<RemoteState> state) {
-    std::unique_ptr<RemoteQueue> made(new RemoteQueue(nodes, reactor, std::move(name), std::move(state)));
+                                                       std::string name, std::shared_ptr<RemoteState> state,
+                                                       std::shared_ptr<RemoteQueuePlace> place) {
+    std::unique_ptr<RemoteQueue> made(
+        new RemoteQueue(nodes, reactor, std::move(name), std::move(state), std::move(place)));
     constexpr size_t kMemory = size_t{kJobs} * kPartBytes;
     made->memory_.reset(static_cast<std::byte*>(std::aligned_alloc(4096, kMemory)));
     if (made->memory_ == nullptr)
@@ -84,11 +90,13 @@ Result<std::unique_ptr<io::Queue>> RemoteQueue::create(StorageNodes& nodes, reac
         job.buffer = made->memory_.get() + size_t{i} * kPartBytes;
         made->free_.push_back(&job);
     }
+    made->place_->queue = made.get();
     return std::unique_ptr<io::Queue>(std::move(made));
 }
 
 RemoteQueue::~RemoteQueue() {
     WSS_ASSERT(in_flight_ == 0, "a queue is destroyed only when its requests are done");
+    if (place_->queue == this) place_->queue = nullptr;
 }
 
 EngineLink* RemoteQueue::storage() const noexcept {
@@ -269,7 +277,8 @@ static Status not_here(const std::string& name) {
                    "rs:{}: its owner can be shut out only where the storage is, by steal=true there", name);
 }
 
-Result<std::unique_ptr<io::Backend>> RemoteBackend::open(StorageNodes& nodes, const std::string& name,
+Result<std::unique_ptr<io::Backend>> RemoteBackend::open(StorageNodes& nodes, reactor::Reactor& home,
+                                                         const std::string& name,
                                                          const io::OpenOptions& options) {
     if (name.empty())
         return failure(Code::kInvalid, "rs: needs the volume's name there, for example rs:disk0");
@@ -278,7 +287,7 @@ Result<std::unique_ptr<io::Backend>> RemoteBackend::open(StorageNodes& nodes, co
     if (options.steal) return not_here(name);
     auto state = RemoteState::create(options.size);
     if (!state) return state.status();
-    return std::unique_ptr<io::Backend>(new RemoteBackend(nodes, name, std::move(*state)));
+    return std::unique_ptr<io::Backend>(new RemoteBackend(nodes, home, name, std::move(*state)));
 }
 
 io::Limits RemoteBackend::limits() const noexcept {
@@ -286,7 +295,8 @@ io::Limits RemoteBackend::limits() const noexcept {
 }
 
 Result<std::unique_ptr<io::Queue>> RemoteBackend::open_queue(reactor::Reactor& reactor) {
-    return RemoteQueue::create(nodes_, reactor, name_, state_);
+    if (&reactor != &home_) return std::unique_ptr<io::Queue>(new ForwardedQueue(place_, home_, reactor));
+    return RemoteQueue::create(nodes_, reactor, name_, state_, place_);
 }
 
 Status RemoteBackend::may_steal() const {

@@ -28,6 +28,7 @@
 #include "lib/io/backend.h"
 #include "target/cache/buffer_regions.h"
 #include "target/cache/engine_link.h"
+#include "target/cache/forwarded_queue.h"
 #include "target/cache/membership.h"
 #include "target/cache/remote_state.h"
 
@@ -45,8 +46,10 @@ class RemoteQueue final : public io::Queue {
     // Time for the process that served the volume before the target was restarted to join again.
     static constexpr Nanoseconds kLastMax = from_s(4);
 
+    // `place` names the queue as long as it exists.
     static Result<std::unique_ptr<io::Queue>> create(StorageNodes& nodes, reactor::Reactor& reactor,
-                                                     std::string name, std::shared_ptr<RemoteState> state);
+                                                     std::string name, std::shared_ptr<RemoteState> state,
+                                                     std::shared_ptr<RemoteQueuePlace> place);
     ~RemoteQueue() override;
 
     // The state that the RS reports, as that of a local backend.
@@ -122,7 +125,7 @@ class RemoteQueue final : public io::Queue {
         void operator()(std::byte* memory) const { std::free(memory); }
     };
     RemoteQueue(StorageNodes& nodes, reactor::Reactor& reactor, std::string name,
-                std::shared_ptr<RemoteState> state);
+                std::shared_ptr<RemoteState> state, std::shared_ptr<RemoteQueuePlace> place);
     void start(Job& job, EngineLink& storage) noexcept;
     void over(Job& job, wire::CacheStatus status) noexcept;
     void finish(io::Request& request, int error) noexcept;
@@ -133,6 +136,7 @@ class RemoteQueue final : public io::Queue {
     reactor::Reactor& reactor_;
     const std::string name_;
     const std::shared_ptr<RemoteState> state_;
+    const std::shared_ptr<RemoteQueuePlace> place_;
     std::unique_ptr<std::byte, FreeMemory> memory_;
     std::unique_ptr<BufferRegions> regions_;
     std::vector<std::unique_ptr<Job>> jobs_;
@@ -170,9 +174,11 @@ class RemoteQueue final : public io::Queue {
 // options give its size.
 class RemoteBackend final : public io::Backend {
   public:
-    static Result<std::unique_ptr<io::Backend>> open(StorageNodes& nodes, const std::string& name,
-                                                     const io::OpenOptions& options);
+    // `home`: the cache's reactor.
+    static Result<std::unique_ptr<io::Backend>> open(StorageNodes& nodes, reactor::Reactor& home,
+                                                     const std::string& name, const io::OpenOptions& options);
     io::Limits limits() const noexcept override;
+    // On the cache's reactor a RemoteQueue, on others a ForwardedQueue.
     Result<std::unique_ptr<io::Queue>> open_queue(reactor::Reactor& reactor) override;
     Status resize(uint64_t bytes) override;
     void watch_size(SizeChanged changed) override { state_->watch(std::move(changed)); }
@@ -185,11 +191,14 @@ class RemoteBackend final : public io::Backend {
     std::string describe() const override { return "rs:" + name_; }
 
   private:
-    RemoteBackend(StorageNodes& nodes, std::string name, std::shared_ptr<RemoteState> state)
-        : nodes_(nodes), name_(std::move(name)), state_(std::move(state)) {}
+    RemoteBackend(StorageNodes& nodes, reactor::Reactor& home, std::string name,
+                  std::shared_ptr<RemoteState> state)
+        : nodes_(nodes), home_(home), name_(std::move(name)), state_(std::move(state)) {}
     StorageNodes& nodes_;
+    reactor::Reactor& home_;
     const std::string name_;
     const std::shared_ptr<RemoteState> state_;
+    const std::shared_ptr<RemoteQueuePlace> place_ = std::make_shared<RemoteQueuePlace>();
 };
 
 }  // namespace wss::cache

@@ -84,7 +84,7 @@ void VolumeControl::remove(CachedVolume& volume) {
 void VolumeControl::refuse_waiting(CachedVolume& volume) noexcept {
     uses_.datapath.refuse_waiting(volume);
     for (auto& flush : std::exchange(volume.flushes, {})) flush.done(ENXIO);
-    if (LostWaiters* waiters = std::exchange(volume.waiters, nullptr)) {
+    for (LostWaiters* waiters : std::exchange(volume.waiters, {})) {
         size_t all = SIZE_MAX;
         waiters->look_due();
         waiters->look(all);

@@ -14,7 +14,7 @@ namespace wss::daemon {
 
 Result<std::unique_ptr<CachePart>> CachePart::create(const control::TargetConfig& config,
                                                      const volume::StateLock::Shared& state,
-                                                     reactor::Reactor& reactor) {
+                                                     reactor::Reactor& reactor, size_t reactors) {
     std::unique_ptr<CachePart> part(new CachePart(reactor));
     std::shared_ptr<const auth::SecretBook> secrets;
     fabric::tls::Credentials credentials{.files = config.tls, .identity = {}, .known = {}};
@@ -43,6 +43,7 @@ Result<std::unique_ptr<CachePart>> CachePart::create(const control::TargetConfig
         nets.push_back({part->fabrics_.back().get(), part->pollers_.back().get()});
     }
     cache::CacheOptions options;
+    options.reactors = static_cast<uint32_t>(reactors);
     options.line_bytes = static_cast<uint32_t>(config.cache_line);
     options.read_ahead.window_max = static_cast<uint32_t>(config.cache_read_ahead);
     options.read_ahead.window_first =
@@ -83,7 +84,8 @@ void CachePart::add_remote_storage(volume::VolumeSet::Options& options) {
             ours.owner = owner;
             return open(specification, ours);
         }
-        return cache::RemoteBackend::open(cache_->storage_nodes(), specification.substr(kRemote.size()), how);
+        return cache::RemoteBackend::open(cache_->storage_nodes(), reactor_,
+                                          specification.substr(kRemote.size()), how);
     };
 }
 

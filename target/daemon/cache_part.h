@@ -24,9 +24,10 @@ class CachePart {
     // Bound for the time to close the links and to save the membership.
     static constexpr Nanoseconds kFarewellMax = from_s(10);
 
+    // `reactor`: the cache's, the first of `reactors`.
     static Result<std::unique_ptr<CachePart>> create(const control::TargetConfig& config,
                                                      const volume::StateLock::Shared& state,
-                                                     reactor::Reactor& reactor);
+                                                     reactor::Reactor& reactor, size_t reactors);
     ~CachePart();
 
     cache::Cache& cache() { return *cache_; }

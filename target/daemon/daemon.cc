@@ -208,10 +208,11 @@ Status Daemon::create_service() {
         if (!cpus) return cpus.status().within("cpus");
         cpus_ = std::move(*cpus);
     }
-    const size_t wanted = config_.reactors > 0 ? config_.reactors
-                          : cpus_.empty()      ? default_reactors()
-                                               : std::min<size_t>(cpus_.size(), control::kReactorsMax);
-    const size_t count = cached ? 1 : wanted;
+    // One reactor runs the cache. The others take the protocol from it, but each command costs more then.
+    const size_t count = config_.reactors > 0 ? config_.reactors
+                         : cached             ? 1
+                         : cpus_.empty()      ? default_reactors()
+                                              : std::min<size_t>(cpus_.size(), control::kReactorsMax);
     std::vector<reactor::Reactor*> reactors;
     for (size_t i = 0; i < count; ++i) {
         reactors_.push_back(std::make_unique<reactor::Reactor>(clock_));
@@ -219,7 +220,7 @@ Status Daemon::create_service() {
         reactors.push_back(reactors_.back().get());
     }
     if (cached) {
-        auto cache = CachePart::create(config_, state_, *reactors_[0]);
+        auto cache = CachePart::create(config_, state_, *reactors_[0], reactors_.size());
         if (!cache) return cache.status();
         cache_ = std::move(*cache);
     } else {

@@ -263,7 +263,7 @@ void Target::run(bool is_write, uint64_t offset, uint64_t length) {
 
 void Target::begin_more() {
     while (load_.next < load_.commands && load_.under_way < kCommandsAtATime) {
-        cache::CacheCommand* command = cache_->take_command(*cached_, {});
+        cache::CacheCommand* command = cache_->datapath().take_command(*cached_, {});
         if (command == nullptr) return;
         ++load_.under_way;
         command->owner = this;
@@ -271,18 +271,18 @@ void Target::begin_more() {
         command->fua = false;
         command->offset = load_.offset + load_.next++ * kCommandBytes;
         command->length = kCommandBytes;
-        cache_->begin(*command);
+        cache_->datapath().begin(*command);
     }
 }
 
 void Target::need_buffer(cache::CacheCommand& command) noexcept {
-    cache_->buffer_ready(command, buffer_.data(), *regions_);
+    cache_->datapath().buffer_ready(command, buffer_.data(), *regions_);
 }
 
 void Target::ended(cache::CacheCommand& command, const cache::CacheOutcome& outcome) noexcept {
     load_.failed += outcome.kind != cache::CacheOutcome::Kind::kGood;
     --load_.under_way;
-    cache_->release(command);
+    cache_->datapath().release(command);
 }
 
 void Target::discard(uint64_t offset, uint64_t length) {

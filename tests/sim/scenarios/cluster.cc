@@ -101,6 +101,7 @@ class ClusterRun {
 
     void start_target() {
         cache::CacheOptions cache;
+        cache.reactors = options_.reactors;
         cache.line_bytes = options_.line_bytes;
         // Enough for all commands and a few fills that outlast their responses. With short lines each command
         // takes 200 KiB.

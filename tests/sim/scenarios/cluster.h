@@ -37,6 +37,7 @@ struct ClusterOptions {
     uint64_t seed = 1;
     uint32_t clients = 2;
     uint32_t engines = 2;
+    uint32_t reactors = 1;  // of the target
     uint32_t depth = 8;
     uint64_t sectors = 8192;
     uint32_t line_bytes = 65536;

@@ -51,6 +51,8 @@ ClusterOptions ClusterOptions::draw(uint64_t seed) {
     options.absences = words.chance(2);
     Random grace(seed ^ 0x94ace);
     options.grace = grace.chance(2) ? from_s(15) : Nanoseconds{};
+    Random threads(seed ^ 0x74ead);
+    options.reactors = 1 + static_cast<uint32_t>(threads.below(3));
     Random outages(seed ^ 0x007a9e);
     if (options.uses_back() && outages.chance(3)) {
         options.outage_one_in = 20 + static_cast<uint32_t>(outages.below(100));
@@ -62,12 +64,13 @@ ClusterOptions ClusterOptions::draw(uint64_t seed) {
 
 std::string ClusterOptions::to_string() const {
     return fmt::format(
-        "seed {}: {} clients, {} engines, depth {}, {} sectors, lines of {}, {}{}, {} {}operations; cut "
+        "seed {}: {} clients, {} engines, {} reactors, depth {}, {} sectors, lines of {}, {}{}, {} "
+        "{}operations; cut "
         "1/{}, "
         "target crash "
         "1/{}, engine crash 1/{}, leave 1/{}, isolation 1/{}, removal 1/{}, outage 1/{}, {}{}{}disk slow {} "
         "ms{}",
-        seed, clients, engines, depth, sectors, line_bytes, cache::to_string(policy),
+        seed, clients, engines, reactors, depth, sectors, line_bytes, cache::to_string(policy),
         policy_changes ? " and other policies" : "", operations, aligned ? "aligned " : "", cut_one_in,
         target_crash_one_in, engine_crash_one_in, engine_leave_one_in, isolation_one_in, removal_one_in,
         outage_one_in, default_back ? "write-back by default, " : "", absences ? "absences, " : "",

@@ -58,23 +58,29 @@ ClusterTarget::ClusterTarget(Node& node, const fabric::SimNetwork& network, cons
       cache_fabric_(fabric::open_sim(node, engines)),
       cache_poller_(std::move(*cache_fabric_->create_poller())) {
     reactor_.add(*cache_poller_);
+    reactors_.push_back(&reactor_);
+    while (reactors_.size() < options_.reactors) {
+        others_.push_back(
+            std::make_unique<reactor::Reactor>(node.clock(), reactor::Reactor::Options{kNever}));
+        reactors_.push_back(others_.back().get());
+    }
     volume::VolumeSet::Options volumes;
     volumes.identity_salt = "sim";  // the same volume after every restart
     volumes.open = [this](const std::string& backend,
                           const io::OpenOptions&) -> Result<std::unique_ptr<io::Backend>> {
         if (auto other = disks_.find(backend); other != disks_.end()) return other->second->open(node_);
         if (remote_ > 0)
-            return cache::RemoteBackend::open(cache_->storage_nodes(), "disk", {.size = remote_});
+            return cache::RemoteBackend::open(cache_->storage_nodes(), reactor_, "disk", {.size = remote_});
         return disk_.open(node_);
     };
     volumes.attach = false;
     volumes.closing_thread = false;
-    volumes_ = std::make_unique<volume::VolumeSet>(std::vector{&reactor_}, std::move(volumes));
-    node_.run(reactor_);
+    volumes_ = std::make_unique<volume::VolumeSet>(reactors_, std::move(volumes));
+    for (reactor::Reactor* reactor : reactors_) node_.run(*reactor);
 }
 
 ClusterTarget::~ClusterTarget() {
-    node_.forget(reactor_);
+    for (reactor::Reactor* reactor : reactors_) node_.forget(*reactor);
     service_.reset();
     volumes_.reset();
     cache_.reset();
@@ -95,7 +101,7 @@ Status ClusterTarget::create() {
     // With storage on another node a crash of this one loses no writes: initiators always see the same boot
     // id.
     if (remote_ > 0) options.boot_id = 1;
-    auto service = block::Service::create({&reactor_}, *volumes_, {fabric_.get()}, options);
+    auto service = block::Service::create(reactors_, *volumes_, {fabric_.get()}, options);
     if (!service) return service.status();
     service_ = std::move(*service);
     return Status::ok();

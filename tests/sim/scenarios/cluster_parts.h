@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "lib/cache/engine/engine.h"
 #include "lib/fabric/sim/sim_fabric.h"
@@ -79,7 +80,9 @@ class ClusterTarget {
     const cache::CacheOptions options_;
     const uint64_t remote_;
     Random random_;
-    reactor::Reactor reactor_;
+    reactor::Reactor reactor_;  // the first, of the cache
+    std::vector<std::unique_ptr<reactor::Reactor>> others_;
+    std::vector<reactor::Reactor*> reactors_;
     std::unique_ptr<fabric::Fabric> fabric_, cache_fabric_;
     std::unique_ptr<fabric::Poller> cache_poller_;
     std::unique_ptr<cache::Cache> cache_;

@@ -90,6 +90,7 @@ class StorageRun {
 
     void start_target() {
         cache::CacheOptions cache;
+        cache.reactors = options_.reactors;
         cache.line_bytes = options_.line_bytes;
         cache.commands = options_.clients * options_.depth + 4;
         cache.default_policy.policy = options_.policy == Policy::kBack ? Policy::kThrough : options_.policy;

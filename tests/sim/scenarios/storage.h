@@ -47,6 +47,7 @@ struct StorageOptions {
     uint32_t clients = 2;
     uint32_t engines = 2;
     uint32_t processes = 3;
+    uint32_t reactors = 1;  // of the target
     uint32_t depth = 8;
     uint64_t sectors = 4096;
     uint32_t line_bytes = 65536;

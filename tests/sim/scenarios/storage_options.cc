@@ -49,17 +49,21 @@ StorageOptions StorageOptions::draw(uint64_t seed) {
     options.pause_one_in = random.chance(3) ? between(200, 1000) : 0;
     options.silence_one_in = random.chance(4) ? between(300, 1500) : 0;
     options.read_only_one_in = random.chance(4) ? between(4, 20) : 0;
+    // A separate generator, so that older options keep their values for each seed.
+    Random threads(seed ^ 0x74ead);
+    options.reactors = 1 + static_cast<uint32_t>(threads.below(2));
     return options;
 }
 
 std::string StorageOptions::to_string() const {
     return fmt::format(
-        "seed {}: {} clients, {} engines, {} storage processes, depth {}, {} sectors, lines of {}, {}, {} "
+        "seed {}: {} clients, {} engines, {} storage processes, {} reactors, depth {}, {} sectors, lines of "
+        "{}, {}, {} "
         "turns with up to {} operations; take 1/{}, kill 1/{}, stop 1/{}, death 1/{}, image cut 1/{}, link "
         "cut 1/{}, reach cut 1/{}, pause 1/{}, silence 1/{}, read-only 1/{}, target crash 1/{}, target stop "
         "1/{}, another owner 1/{}, theft 1/{}, opening up to {} s, image up to {} ms{}",
-        seed, clients, engines, processes, depth, sectors, line_bytes, cache::to_string(policy), turns, load,
-        take_one_in, kill_one_in, stop_one_in, death_one_in, image_cut_one_in, link_cut_one_in,
+        seed, clients, engines, processes, reactors, depth, sectors, line_bytes, cache::to_string(policy),
+        turns, load, take_one_in, kill_one_in, stop_one_in, death_one_in, image_cut_one_in, link_cut_one_in,
         reach_cut_one_in, pause_one_in, silence_one_in, read_only_one_in, target_crash_one_in,
         target_stop_one_in, program_one_in, theft_one_in, opening_max.count / 1'000'000'000,
         image.latency_max.count / 1'000'000, formers_stay_cut ? ", formers stay cut off" : "");
