@@ -197,7 +197,7 @@ void describe(CLI::App& app, Options& options) {
                    "Socket for wssctl (default: " + default_control_path() + "; empty: none)")
         ->type_name("SOCKET");
     app.add_option("--reactors", options.reactors,
-                   "Threads that serve I/O (default: CPUs - 1, between 1 and 4)")
+                   "Threads that serve I/O (default: CPUs - 1, between 1 and 4; with a cache: 1)")
         ->check(CLI::Range(1u, control::kReactorsMax));
     app.add_option("--cpus", options.cpus,
                    "Pin those threads to these CPUs, in turn, for example 2,4-7 (default: not pinned); "

@@ -223,8 +223,6 @@ static Status check_addresses(const TargetConfig& config) {
 }
 
 static Status check_cache(const TargetConfig& config) {
-    if (!config.cache_listen.empty() && config.reactors > 1)
-        return failure(Code::kInvalid, "a target with a cache has one reactor, not {}", config.reactors);
     const uint64_t line = config.cache_line;
     if (line < 4096 || line > 256 * 1024 || (line & (line - 1)) != 0)
         return failure(Code::kInvalid, "cache_line: {} is not a power of two from 4K to 256K", line);

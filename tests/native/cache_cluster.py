@@ -114,18 +114,19 @@ class Engine:
 
 
 class Cluster:
-    """`kind` is tcp or shm. A restarted process keeps its address."""
+    """`kind` is tcp or shm; "tcp/2" is tcp with two reactors of the target. A restarted process keeps its address."""
 
     def __init__(self, kind: str, directory: Path, engines: int = 1, memory: str = "64M", size: str = "64M", more=(),
                  volumes: dict[str, str] | None = None, read_ahead: str = "0"):
         """Read-ahead is off by default, as tests count reads from storage."""
-        self.kind = kind
+        self.kind, _, reactors = kind.partition("/")
         self.directory = directory
         self.control = directory / "target.sock"
         self.join = self._address("join")
         self.volumes = volumes or {"disk": f"aio:{directory}/disk.img,size={size},create"}
         self.more = ["--cache-listen", self.join, "--state", str(directory / "state.json"), "--control", str(self.control),
-                     "--auth-off", "--drain-seconds", "15", "--cache-read-ahead", read_ahead, *more]
+                     "--auth-off", "--drain-seconds", "15", "--cache-read-ahead", read_ahead,
+                     *(["--reactors", reactors] if reactors else []), *more]
         self.target = Target(self._address("serve"), self.volumes, directory, *self.more)
         self.memory = memory
         self.engines: list[Engine] = []

@@ -16,7 +16,7 @@ KIB = 1024
 MIB = 1024 * KIB
 
 
-@pytest.fixture(params=["tcp", "shm"])
+@pytest.fixture(params=["tcp", "shm", "tcp/2"])
 def kind(request):
     return request.param
 

@@ -18,7 +18,7 @@ from .operations_cache import make_dirty, may_end_engine
 from .operations_volumes import SIZES, begin_resize, end_resize
 
 OTHER = ([], ["--cache-policy", "write-back"], ["--cache-policy", "write-around"], ["--cache-policy", "none"], ["--cache-read-ahead", "0"],
-         ["--cache-read-ahead", "256K"], ["--cache-grace", "0"], ["--cache-grace", "2"], ["--log-level", "debug"], ["--reactors", "1"])
+         ["--cache-read-ahead", "256K"], ["--cache-grace", "0"], ["--cache-grace", "2"], ["--log-level", "debug"], ["--reactors", "1"], ["--reactors", "2"])
 MEMORY = ("4M", "8M", "12M")  # of an engine; less than all volumes together
 
 
