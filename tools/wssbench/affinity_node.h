@@ -11,9 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "lib/fabric/open.h"
-#include "lib/initiator/session.h"
 #include "tools/wssbench/load.h"
+#include "tools/wssbench/session_link.h"
 
 namespace wss::wssbench {
 
@@ -72,17 +71,12 @@ class NodeLoad final : public LoadThread {
     class Link;
     friend class Link;
     friend class StartingLine;
-    struct Network {
-        std::unique_ptr<fabric::Fabric> fabric;
-        std::unique_ptr<fabric::Poller> poller;
-    };
     struct Worker {
         std::span<const NodeAccess> accesses;
         size_t next = 0;
     };
 
     NodeLoad(const NodeOptions& options, Work& work, StartingLine& line);
-    Status open(Network& network, const fabric::Address& address);
     void begin() override;
     void wind_down() override;
     void begin_operators();

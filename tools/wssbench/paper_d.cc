@@ -159,7 +159,7 @@ void mr(Context& context, const Arguments& arguments) {
 }
 
 void scsi(Context& context, const Arguments& arguments) {
-    using Memory = RemoteOptions::Memory;
+    using Memory = LinkOptions::Memory;
     constexpr std::pair<const char*, Memory> kKinds[] = {{"registered", Memory::kRegistered},
                                                          {"copied", Memory::kCopied},
                                                          {"pin-down cache", Memory::kPinned}};

@@ -1,26 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// RemoteLoad: a thread for remote I/O, with sessions of the product's initiator (lib/initiator) on one
-// reactor.
+// RemoteLoad: a thread for remote I/O, with sessions of the product's initiator on one reactor.
 #pragma once
 
-#include <optional>
 #include <vector>
 
-#include "lib/fabric/open.h"
-#include "lib/initiator/session.h"
 #include "tools/wssbench/load.h"
+#include "tools/wssbench/session_link.h"
 
 namespace wss::wssbench {
 
 struct RemoteOptions {
-    // The caller's buffers: registered in advance; ordinary and copied by the initiator; or ordinary and
-    // registered at first use (the pin-down cache).
-    enum class Memory : uint8_t { kRegistered, kCopied, kPinned };
-    uint32_t connections = 1;  // of this thread; a session each
-    uint32_t depth = 32;       // in flight on each
-    uint32_t bytes = 512;      // size of the longest request
-    std::string volume = "bench";
-    Memory memory = Memory::kRegistered;
+    uint32_t connections = 1;       // of this thread; a session each
+    LinkOptions link{.slots = 32};  // of each
 };
 
 class RemoteLoad final : public LoadThread {
@@ -42,8 +33,7 @@ class RemoteLoad final : public LoadThread {
 
     const RemoteOptions options_;
     Random random_;
-    std::unique_ptr<fabric::Fabric> fabric_;
-    std::unique_ptr<fabric::Poller> poller_;
+    Network network_;
     std::vector<std::unique_ptr<Link>> links_;
     size_t links_over_ = 0;
     std::atomic<uint32_t> begun_{0};  // connections that carry operations

@@ -68,7 +68,7 @@ Status fill(const std::string& address, const RemotePoint& point, const Settings
     auto trace = std::make_shared<SharedTrace>();
     for (uint64_t at = 0; at + kChunk <= bytes; at += kChunk) trace->accesses.push_back({true, at, kChunk});
     if (trace->accesses.empty()) return Status::ok();
-    RemoteOptions options{.depth = 4, .bytes = kChunk, .volume = point.volume};
+    RemoteOptions options{.link = {.slots = 4, .bytes = kChunk, .volume = point.volume}};
     std::vector<std::unique_ptr<Accesses>> accesses;
     accesses.push_back(std::make_unique<TraceAccesses>(trace));
     auto thread = RemoteLoad::create(address, options, std::move(accesses));
@@ -190,10 +190,10 @@ Result<Sample> measure_remote(const RemotePoint& point, const Settings& settings
     LoadThreads threads;
     for (uint32_t i = 0, first = 0; i < count; ++i) {
         RemoteOptions options{.connections = share_of(point.connections, count, i),
-                              .depth = point.io.depth,
-                              .bytes = point.io.pattern.bytes,
-                              .volume = point.volume,
-                              .memory = point.memory};
+                              .link = {.slots = point.io.depth,
+                                       .bytes = point.io.pattern.bytes,
+                                       .volume = point.volume,
+                                       .memory = point.memory}};
         std::vector<std::unique_ptr<Accesses>> accesses;
         for (uint32_t c = 0; c < options.connections; ++c)
             accesses.push_back(accesses_for(point.io, storage.bytes(), first++, point.connections));

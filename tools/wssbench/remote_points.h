@@ -47,7 +47,7 @@ struct RemotePoint {
     std::string target;                   // address of a running target; empty: one is started
     std::vector<const Program*> servers;  // of `target`: the processes whose processor time is measured
     uint32_t connections = 1, reactors = 1;
-    RemoteOptions::Memory memory = RemoteOptions::Memory::kRegistered;
+    LinkOptions::Memory memory = LinkOptions::Memory::kRegistered;
     std::string volume = "bench";
 };
 
