@@ -3,13 +3,9 @@
 
 #include <array>
 
-// Paths are relative to the top folder, where the compiler runs. target/part.mk lists them as prerequisites.
-#define WSS_EMBED(name, file)                                                  \
-    asm(".pushsection .rodata\n" #name "_begin:\n.incbin \"" file "\"\n" #name \
-        "_end:\n.byte 0\n.popsection\n");                                      \
-    extern const char name##_begin[] asm(#name "_begin");                      \
-    extern const char name##_end[] asm(#name "_end")
+#include "lib/base/embed.h"
 
+// target/part.mk lists these files as prerequisites.
 WSS_EMBED(wss_openapi, "Documentation/api/openapi.json");
 WSS_EMBED(wss_page_index, "target/http/page/index.html");
 WSS_EMBED(wss_page_css, "target/http/page/page.css");
@@ -30,14 +26,10 @@ constexpr std::string_view kHtml = "text/html; charset=utf-8";
 constexpr std::string_view kCss = "text/css; charset=utf-8";
 constexpr std::string_view kScript = "text/javascript; charset=utf-8";
 
-static std::string_view between(const char* begin, const char* end) {
-    return {begin, static_cast<size_t>(end - begin)};
-}
-
 std::span<const Asset> assets() {
-#define WSS_ASSET(path, type, name)                   \
-    Asset {                                           \
-        path, type, between(name##_begin, name##_end) \
+#define WSS_ASSET(path, type, name)    \
+    Asset {                            \
+        path, type, WSS_EMBEDDED(name) \
     }
     static const std::array kAssets{
         WSS_ASSET("/api/v1/openapi.json", "application/json", wss_openapi),
