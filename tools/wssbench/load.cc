@@ -86,6 +86,20 @@ double seconds_of_operations(const LoadThreads& threads) {
     return static_cast<double>((last - first).count) * 1e-9;
 }
 
+// The distribution {percent, us}. A percentile is known if at least five latencies exceed it.
+Json distribution_of(const Histogram& latencies) {
+    constexpr double kPercents[] = {1,  5,  10, 20, 30,   40,   50,    60,   70,
+                                    80, 90, 95, 99, 99.5, 99.9, 99.95, 99.99};
+    constexpr double kBeyondMin = 5;
+    Json known = {{"percent", Json::array()}, {"us", Json::array()}};
+    for (double percent : kPercents) {
+        if (static_cast<double>(latencies.count()) * (100 - percent) / 100 < kBeyondMin) break;
+        known["percent"].push_back(percent);
+        known["us"].push_back(rounded(static_cast<double>(latencies.percentile(percent)) / 1000));
+    }
+    return known;
+}
+
 Result<Sample> sample_of(const LoadThreads& threads, const Moment& from, const Moment& to, bool server) {
     auto operations = static_cast<double>(to.operations - from.operations);
     if (operations == 0) return Status(Code::kTimedOut, "no operation completed during the measurement");
@@ -95,6 +109,7 @@ Result<Sample> sample_of(const LoadThreads& threads, const Moment& from, const M
     if (latencies.count() > 0) {
         sample.latency_us = static_cast<double>(latencies.percentile(50)) / 1000;
         sample.p99_us = static_cast<double>(latencies.percentile(99)) / 1000;
+        if (Json known = distribution_of(latencies); !known["us"].empty()) sample.more["latency"] = known;
     }
     sample.client_cpu_us = (to.own_cpu - from.own_cpu) * 1e6 / operations;
     if (server) sample.server_cpu_us = (to.server_cpu - from.server_cpu) * 1e6 / operations;

@@ -68,9 +68,33 @@ std::vector<double> more_column(const std::vector<Sample>& samples, const std::s
     return values;
 }
 
+// The distributions of all turns as one: the percentiles that each has, with the medians of the turns.
+Json joined_latencies(const std::vector<Sample>& samples) {
+    std::vector<Json> turns;
+    size_t known = SIZE_MAX;
+    for (const Sample& sample : samples) {
+        if (!sample.more.contains("latency")) return nullptr;
+        turns.push_back(sample.more["latency"]);
+        known = std::min(known, turns.back()["percent"].size());
+    }
+    Json joined = {{"percent", Json::array()}, {"us", Json::array()}, {"turns", Json::array()}};
+    for (size_t i = 0; i < known; ++i) {
+        std::vector<double> values;
+        for (const Json& turn : turns) values.push_back(turn["us"][i].get<double>());
+        joined["percent"].push_back(turns.front()["percent"][i]);
+        joined["us"].push_back(rounded(summarise(values).median));
+    }
+    for (Json& turn : turns) joined["turns"].push_back(std::move(turn["us"]));
+    return joined;
+}
+
 void add_more(const std::vector<Sample>& samples, Json& row) {
     if (samples.empty() || !samples.back().more.is_object()) return;
     for (const auto& [name, value] : samples.back().more.items()) {
+        if (name == "latency") {
+            if (Json joined = joined_latencies(samples); !joined.is_null()) row[name] = std::move(joined);
+            continue;
+        }
         std::vector<double> values = more_column(samples, name);
         row[name] = values.empty() ? value : Json(rounded(summarise(values).median));
         if (!values.empty()) row["turns"][name] = std::move(values);

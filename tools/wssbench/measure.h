@@ -22,7 +22,9 @@ struct Sample {
     double latency_us = -1, p99_us = -1;
     double client_cpu_us = -1, server_cpu_us = -1;  // processor time per operation
     double storage_bytes = -1;  // per operation, that the serving process read from storage; not a column
-    Json more;  // further columns: the median of numbers is reported, the last one of other values
+    // Further columns: the median of numbers is reported, the last one of other values. "latency", the
+    // distribution of latencies {percent, us}, becomes {percent, us, turns}: medians, and all turns.
+    Json more;
 };
 
 // The row of several samples: medians, and their spread ("spread_percent": the largest deviation from the

@@ -205,7 +205,7 @@ Result<Sample> measure_remote(const RemotePoint& point, const Settings& settings
     if (target) servers.push_back(target.get());
     auto sample = measure_threads(threads, window, settings, servers);
     if (sample && target) {
-        sample->more = {{"server_mib", target->resident_mib()}};
+        sample->more["server_mib"] = target->resident_mib();
         add_reached(point.io, *sample);
     }
     return sample;

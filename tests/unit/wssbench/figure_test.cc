@@ -55,6 +55,19 @@ TEST(Figure, has_no_spread_after_a_single_turn) {
     EXPECT_TRUE(summary({{.rate = 5}})["spread_percent"].is_null());
 }
 
+TEST(Figure, has_the_percentiles_that_all_turns_have_and_their_medians) {
+    auto sample = [](std::vector<double> percents, std::vector<double> us) {
+        Sample one{.rate = 1};
+        one.more["latency"] = {{"percent", percents}, {"us", us}};
+        return one;
+    };
+    Json latency =
+        summary({sample({50, 99}, {3, 30}), sample({50}, {1}), sample({50, 99}, {2, 20})})["latency"];
+    EXPECT_EQ(latency["percent"], Json({50}));
+    EXPECT_EQ(latency["us"], Json({2}));
+    EXPECT_EQ(latency["turns"].size(), 3u);
+}
+
 TEST(Figure, names_the_system_of_the_machine_without_quotes) {
     EXPECT_EQ(machine()["system"].get<std::string>().find('"'), std::string::npos);
 }
