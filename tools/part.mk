@@ -16,6 +16,8 @@ $(WSSBENCH): $(patsubst %.cc,$(BUILD)/%.o,$(filter-out %/main.cc,$(wildcard tool
 	@rm -f $@
 	$(Q)ar rcs $@ $^
 
+$(BUILD)/tools/wssbench/report.o: $(wildcard tools/wssbench/page/*)
+
 # Line editing of kvctl's shell.
 LDLIBS_kvctl := -ledit
 

@@ -214,7 +214,12 @@ def test_report_is_a_single_self_contained_file(tmp_path):
     assert points and all(point["badge"] == "memory copy" and point["y"] > 0 and len(point["turns"]) == 1 for point in points)
     assert "fewer than 5 turns" in cards["D9"]["verdict"] and cards["D9"]["y"] == "µs"
     page = (out / "report.html").read_text()
-    assert page.count("<svg") == 3 and 'id="D-table-4"' in page and "not finished" not in page
+    data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)[1])
+    assert data["cards"] == list(cards.values()) + data["cards"][len(cards) :] and [one["rows"] for one in data["figures"]] == [one["rows"] for one in results]
+    assert not any("not finished" in remark for remark in data["remarks"])
+    (out / "report.html").unlink()
+    run(WSSBENCH, "report", out)
+    assert len((out / "report.html").read_text()) > len(page) / 2
     assert not re.search(r'(src|href)="?(http|/|\./)', page), "the page must load nothing"
 
 

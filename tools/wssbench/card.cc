@@ -167,6 +167,14 @@ Json labels_by(bool shared, const std::vector<Point>& points, const std::vector<
     return found;
 }
 
+// "operation read, bytes 512".
+std::string text_of_labels(const Json& labels) {
+    std::vector<std::string> parts;
+    for (const auto& [key, value] : labels.items())
+        if (!cell(value).empty()) parts.push_back(key + " " + cell(value));
+    return fmt::format("{}", fmt::join(parts, ", "));
+}
+
 std::string series_of(const Point& point, const Json& differing) {
     std::vector<std::string> parts;
     for (const auto& [key, unused] : differing.items()) {
@@ -178,22 +186,117 @@ std::string series_of(const Point& point, const Json& differing) {
     return parts.empty() ? "ours" : fmt::format("{}", fmt::join(parts, " "));
 }
 
-Json lines_of(const std::vector<Point>& points, const std::vector<std::string>& x) {
+// The differing labels of a point.
+Json labels_in(const Point& point, const Json& differing) {
+    Json labels = Json::object();
+    for (const auto& [key, unused] : differing.items())
+        if (point.labels.contains(key)) labels[key] = point.labels[key];
+    return labels;
+}
+
+// The turns of the point's row in other units, for a choice of the reader. A point that is the best of
+// several rows has only the unit that follows from its own.
+Json other_units(const Json& card, const Point& point) {
+    static const std::vector<std::string> kOperations = {"rate", "us", "mb", "mb_per_s"};
+    for (const std::string& column : strings(card["y"]))
+        if (std::ranges::find(kOperations, column) == kOperations.end()) return nullptr;
+    auto turns = [&](const char* column) {
+        Json values = Json::array();
+        for (double turn : values_of(*point.row, column)) values.push_back(rounded(turn));
+        return values;
+    };
+    Json units = Json::object();
+    double bytes = point.row->value("bytes", 0.0);
+    if (card.contains("best_over")) {
+        if (bytes == 0) return nullptr;
+        for (double turn : point.turns) units["MB/s"].push_back(rounded(turn * bytes / 1e6));
+        return units;
+    }
+    units["operations/s"] = turns("rate");
+    if (bytes > 0) units["MB/s"] = turns("mb");
+    if (point.row->contains("latency_us")) units["µs, median"] = turns("latency_us");
+    return units;
+}
+
+Json point_of(const Json& card, const Point& point, const std::vector<std::string>& x) {
+    bool number = x.size() == 1 && point.labels[x[0]].is_number();
+    Json turns = Json::array();
+    for (double turn : point.turns) turns.push_back(rounded(turn));
+    Json result = {{"x", number ? point.labels[x[0]] : Json(point.x)},
+                   {"y", rounded(summarise(point.turns).median)},
+                   {"badge", point.row->value("badge", "")},
+                   {"turns", std::move(turns)}};
+    if (Json units = other_units(card, point); !units.is_null()) result["in"] = std::move(units);
+    if (!card.contains("best_over") && point.row->contains("latency"))
+        result["latency"] = (*point.row)["latency"];
+    return result;
+}
+
+Json lines_of(const Json& card, const std::vector<Point>& points, const std::vector<std::string>& x) {
     Json lines = Json::array(), differing = labels_by(false, points, x);
     for (const Point& point : points) {
         std::string name = series_of(point, differing);
         auto line = std::ranges::find_if(lines, [&](const Json& one) { return one["name"] == name; });
         if (line == lines.end())
-            line = lines.insert(lines.end(), Json({{"name", name}, {"points", Json::array()}}));
-        bool number = x.size() == 1 && point.labels[x[0]].is_number();
-        Json turns = Json::array();
-        for (double turn : point.turns) turns.push_back(rounded(turn));
-        (*line)["points"].push_back({{"x", number ? point.labels[x[0]] : Json(point.x)},
-                                     {"y", rounded(summarise(point.turns).median)},
-                                     {"badge", point.row->value("badge", "")},
-                                     {"turns", std::move(turns)}});
+            line = lines.insert(
+                lines.end(),
+                Json({{"name", name}, {"labels", labels_in(point, differing)}, {"points", Json::array()}}));
+        (*line)["points"].push_back(point_of(card, point, x));
     }
     return lines;
+}
+
+// ---- Stacked bars
+
+double value_at(const Json& line, const std::string& place) {
+    for (const Json& point : line["points"])
+        if (point["x"] == place) return point["y"].get<double>();
+    return 0;
+}
+
+// A part is the sum of the places that it names.
+Json parts_of(const Json& parts, const Json& line) {
+    Json all = Json::array();
+    for (const Json& part : parts) {
+        double sum = 0;
+        for (const std::string place : part[1])
+            sum += place.starts_with('-') ? -value_at(line, place.substr(1)) : value_at(line, place);
+        if (sum > 0) all.push_back({{"name", part[0]}, {"y", rounded(sum)}});
+    }
+    return all;
+}
+
+// A bar for each point at a place. A point with a negative part has none: its total would be wrong.
+void add_bars_at(const Json& stack, const std::vector<Point>& points, const std::vector<std::string>& x,
+                 Json& bars) {
+    Json differing = labels_by(false, points, x);
+    for (const Point& point : points) {
+        if (point.labels[x[0]] != stack["at"]) continue;
+        Json parts = Json::array();
+        for (const Json& column : stack["columns"])
+            if (double value = point.row->value(column[1].get<std::string>(), 0.0); value > 0)
+                parts.push_back({{"name", column[0]}, {"y", rounded(value)}});
+        if (parts.size() == stack["columns"].size())
+            bars.push_back({{"name", "here, " + series_of(point, differing)}, {"parts", std::move(parts)}});
+    }
+}
+
+// The bars of the paper, and ours.
+Json stack_of(const Json& stack, const std::vector<Point>& points, const std::vector<std::string>& x,
+              const Json& lines) {
+    Json bars = Json::array();
+    const Json& names = stack.contains("parts") ? stack["parts"] : stack["columns"];
+    for (const Json& quoted : stack["paper"]) {
+        Json parts = Json::array();
+        for (size_t i = 0; i < names.size(); ++i)
+            if (quoted[1][i] != 0) parts.push_back({{"name", names[i][0]}, {"y", quoted[1][i]}});
+        bars.push_back({{"name", "the paper, " + quoted[0].get<std::string>()}, {"parts", std::move(parts)}});
+    }
+    if (stack.contains("columns")) add_bars_at(stack, points, x, bars);
+    for (const Json& line : stack.contains("parts") ? lines : Json::array())
+        bars.push_back({{"name", "here, " + line["name"].get<std::string>()},
+                        {"parts", parts_of(stack["parts"], line)}});
+    return {{"unit", stack["unit"]}, {"bars", std::move(bars)}};
 }
 
 // ---- Claims
@@ -318,6 +421,8 @@ Json head_of_card(const Json& card) {
             {"title", card["title"]},
             {"x", fmt::format("{}", fmt::join(strings(card.value("x", Json())), ", "))},
             {"y", card.value("unit", "")},
+            {"draw", card.value("draw", "lines")},
+            {"relative", card.contains("base")},
             {"parameters", {{"paper", card.value("paper", "")}}},
             {"quoted", card.value("quoted", "")},
             {"values", quoted_values(card)}};
@@ -355,11 +460,12 @@ Json card_of(const Json& card, const Json& figure) {
     bool counted = figure.value("measured", "") == "counted instructions";
     for (const Json& claim : card.value("claims", Json::array())) add_claim(claim, points, counted, claims);
     result["parameters"]["here"] =
-        fmt::format("{}; {}", labels_by(true, points, x).dump(), figure.value("method", ""));
+        fmt::format("{}; {}", text_of_labels(labels_by(true, points, x)), figure.value("method", ""));
     result["command"] = figure.value("command", "");
     result["machine"] = figure.value("machine", Json());
     result["source"] = figure.value("source", "");
-    result["measured"] = lines_of(points, x);
+    result["measured"] = lines_of(card, points, x);
+    if (card.contains("stack")) result["stack"] = stack_of(card["stack"], points, x, result["measured"]);
     result["verdict"] = card.contains("id") ? verdict_of(claims) : "";
     result["claims"] = std::move(claims);
     result["why_different"] = Json::array({card.value("why", ""), meaning_of_badges(points)});

@@ -13,12 +13,16 @@
 
 namespace wss::wssbench {
 
-// Each card is {paper_figure, figure, title, x, y, parameters, quoted, values, command, machine, source,
-// measured, verdict, claims, why_different}. A card without measurements has "not_measured", the reason, in
-// the place of what follows the values. The "paper_figure" of a card that no paper has is null.
+// Each card is {paper_figure, figure, title, x, y, draw, relative, parameters, quoted, values, command,
+// machine, source, measured, verdict, claims, why_different}. A card without measurements has
+// "not_measured", the reason, in the place of what follows the values. The "paper_figure" of a card that no
+// paper has is null.
 //
 // "values" are the paper's: {series, low, high[, x]}; one without x belongs to no single point.
-// "measured" has the lines: {name, points: [{x, y, badge, turns}]}.
+// "measured" has the lines: {name, labels, points: [{x, y, badge, turns[, in][, latency]}]}. "in" has the
+// turns in other units, "latency" the distribution (measure.h).
+// "draw" is lines or bars; "relative": y is a ratio. "stack" has stacked bars:
+// {unit, bars: [{name, parts: [{name, y}]}]}.
 // "claims" are the paper's conclusions: {says, here, ratio, low, high, paper, badge, status[, reason]}, the
 // status being agrees, differs or not conclusive.
 

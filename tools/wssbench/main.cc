@@ -7,6 +7,7 @@
 #include "lib/base/log.h"
 #include "tools/wssbench/context.h"
 #include "tools/wssbench/measure.h"
+#include "tools/wssbench/report.h"
 
 namespace wss::wssbench {
 
@@ -58,7 +59,7 @@ int run(int argc, char** argv) {
     describe_settings(app, context.settings);
     for (auto add :
          {add_local, add_echo, add_remote, add_replay, add_affinity, add_pollers, add_paper_d, add_ramp,
-          add_driver_figures, add_scaling, add_ceph, add_all, add_cache_sim, add_echo_server})
+          add_driver_figures, add_scaling, add_ceph, add_all, add_report, add_cache_sim, add_echo_server})
         add(app, context);
     app.parse_complete_callback([&] { settle(app, context.settings); });
     app.footer(

@@ -7,6 +7,10 @@
 //                  smallest or largest of the rows
 //   x              the label on the x axis, or several that form a category
 //   y, unit        columns of the rows; "us" is the time of one operation, "mb" its throughput
+//   draw           "lines" (the default), "bars", or "stack": only stacked bars
+//   stack          {unit, parts, paper}. parts: [[name, [places of x; those with "-" are subtracted]]];
+//                  paper: [[name, [the value of each part]]]. Instead of parts, the place `at` of x and the
+//                  columns of its rows: [[name, column]]
 //   base           y is relative to the row with these labels, turn by turn
 //   best_over      settings of which the best is used, chosen by other turns (lib/base/summary.h)
 //   ignore         labels that x determines
@@ -25,7 +29,7 @@ namespace {
 
 constexpr const char* kPaperA = R"json([
 {"id": "A4", "figure": "ramp-transports", "title": "RAMP over each transport",
- "x": "system", "y": ["rate"], "unit": "throughput, × that of tcp messages", "base": {"system": "tcp messages"},
+ "x": "system", "y": ["rate"], "unit": "throughput, × that of tcp messages", "draw": "bars", "base": {"system": "tcp messages"},
  "paper": "4 servers, 8 clients, 1 M transactions of 8 operations, 95 % reads; QDR InfiniBand",
  "quoted": "Eth 1 : IPoIB 1.32 : Verbs 2.39 : RDMA 2.53",
  "values": [["Eth", "tcp messages", 1, 1], ["IPoIB", "IPoIB", 1.32, 1.32], ["Verbs", "shm messages", 2.39, 2.39],
@@ -140,7 +144,7 @@ constexpr const char* kPaperB = R"json([
              "relation": "above"}],
  "why": "One reactor polls all connections."},
 {"id": "B12", "figure": "remote", "title": "The best of each method, by the size of reads",
- "where": {"operation": "read", "pattern": "random"}, "x": "bytes", "y": ["rate"], "unit": "IOPS",
+ "where": {"operation": "read", "pattern": "random"}, "x": "bytes", "y": ["rate"], "unit": "IOPS", "draw": "bars",
  "best_over": ["connections", "depth", "threads"], "paper": "the best number of connections and threads of each",
  "quoted": "at 512 B: local 4.8 M, echo just under 6 M, static 2.3 M, dynamic 70 K; static = 32 × dynamic",
  "values": [["local", 512, 4.8e6, 4.8e6], ["echo", 512, 6e6, 6e6], ["static", 512, 2.3e6, 2.3e6],
@@ -243,6 +247,8 @@ constexpr const char* kPaperD = R"json([
  "y": ["us"], "unit": "µs", "paper": "one command at a time, buffers registered for each command",
  "quoted": "512 B: 180 µs, of which about 54 µs are WSS; 64 KiB: about 300 µs",
  "values": [["SCSI", 512, 180, 180], ["SCSI", 65536, 300, 300]],
+ "stack": {"unit": "µs", "at": 512, "columns": [["network alone", "network_us"], ["WSS and SRP", "wss_us"]],
+  "paper": [["512 B", [126, 54]]]},
  "claims": [{"says": "64 KiB take longer than 512 B", "of": {"bytes": 65536}, "to": {"bytes": 512},
              "relation": "above", "value": "1.67"}],
  "why": "Buffers are registered in advance, kept in the pin-down cache, or copied; nothing registers per command."},
@@ -261,15 +267,18 @@ constexpr const char* kPaperD = R"json([
              "column": "of_model", "relation": "short of", "value": "0.73-0.77"}],
  "why": "A later kernel with large folios and read-ahead."},
 {"id": "D table 3", "figure": "breakdown", "title": "Time of a 64 KiB raw write by stage",
- "where": {"operation": "write"}, "x": "stage", "y": ["mean_us"], "unit": "µs",
+ "x": "stage", "y": ["mean_us"], "unit": "µs", "draw": "stack",
+ "stack": {"unit": "µs", "parts": [["system call, application", ["fio's own time of it", "-total"]],
+   ["block layer", ["block"]], ["command, registration", ["map"]], ["post", ["post"]],
+   ["messages, RDMA, target", ["remote"]], ["invalidation, completion", ["finish"]]],
+  "paper": [["write", [520, 0, 42, 1, 335, 23]]]},
  "paper": "strace and traces of WSS, one write of 64 KiB in 512 B pieces",
- "quoted": "of 920 µs: system call to driver 374, driver 16, MLockV 26, target 305, MUnlockV 19, completion 146",
- "values": [["", "block", 16, 16], ["", "map", 26, 26], ["", "remote", 335, 335],
-            ["", "finish", 21, 21]],
+ "quoted": "of 920 µs: system call to driver 374, driver 16, MLockV 26, post 1, messages 30, SE and CE 305, MUnlockV with what surrounds it 23, completion 146",
+ "values": [],
  "claims": [{"says": "most of the time is spent outside of driver, network and target",
              "of": {"stage": "fio's own time of it"}, "to": {"stage": "total"}, "relation": "above", "than": 2,
              "value": "2.3"}],
- "why": "remote includes the 30 µs of messages. The kernel's SCSI layers of 2004 are not on the path."},
+ "why": "The 520 µs outside the paper's driver include the block layer. Its SCSI layers of 2004 are not on the path."},
 {"id": "D table 4", "title": "Time of a 64 KiB raw write by kind",
  "quoted": "of 920 µs: communication 309 (33.6 %), WSS and SRP 92 (10.0 %), copy 114 (12.4 %), other 405 (44.0 %)",
  "not_measured": "the driver's stage `remote` holds both the network and the target, which this table separates"}

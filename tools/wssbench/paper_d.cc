@@ -158,6 +158,22 @@ void mr(Context& context, const Arguments& arguments) {
           });
 }
 
+// One command at a time, and what the network alone takes for it: an echo of the same size, in the same turn.
+Result<Sample> measure_scsi(const RemotePoint& point, const Settings& settings, Storage& storage,
+                            const Window& window) {
+    auto sample = measure_remote(point, settings, storage, window);
+    if (!sample || !point.target.empty()) return sample;
+    EchoPoint network{.options = {.mode = point.io.pattern.write ? Mode::kWrite : Mode::kRead,
+                                  .depth = point.io.depth,
+                                  .bytes = point.io.pattern.bytes},
+                      .fabric = point.fabric};
+    auto echo = measure_echo(network, settings, storage, window);
+    if (!echo) return echo.status();
+    sample->more["network_us"] = 1e6 / echo->rate;
+    sample->more["wss_us"] = 1e6 / sample->rate - 1e6 / echo->rate;
+    return sample;
+}
+
 void scsi(Context& context, const Arguments& arguments) {
     using Memory = LinkOptions::Memory;
     constexpr std::pair<const char*, Memory> kKinds[] = {{"registered", Memory::kRegistered},
@@ -186,8 +202,8 @@ void scsi(Context& context, const Arguments& arguments) {
                                               {"depth", point.io.depth},
                                               {"bytes", bytes}},
                                              [point, storage, &context](const Window& window) {
-                                                 return measure_remote(point, context.settings, *storage,
-                                                                       window);
+                                                 return measure_scsi(point, context.settings, *storage,
+                                                                     window);
                                              }});
                   }
           });

@@ -107,6 +107,43 @@ TEST(Card, accepts_a_single_run_that_counts_instructions) {
     EXPECT_EQ(card["measured"].size(), 2u) << "pieces determine the bytes, which are no further label";
 }
 
+TEST(Card, stacks_stages_beside_those_of_the_paper) {
+    Json rows = Json::array();
+    for (auto [stage, us] : {std::pair{"block", 1.0}, std::pair{"remote", 900.0}, std::pair{"total", 901.0},
+                             std::pair{"fio's own time of it", 950.0}})
+        rows.push_back({{"operation", "write"}, {"stage", stage}, {"rate", 2048}, {"mean_us", us}});
+    Json bars = card_with("D table 3", cards_of(figure_of("breakdown", rows)))["stack"]["bars"];
+    ASSERT_EQ(bars.size(), 2u);
+    EXPECT_EQ(bars[0]["parts"][0], Json({{"name", "system call, application"}, {"y", 520}}));
+    EXPECT_EQ(bars[1]["parts"], Json::array({{{"name", "system call, application"}, {"y", 49}},
+                                             {{"name", "block layer"}, {"y", 1}},
+                                             {{"name", "messages, RDMA, target"}, {"y", 900}}}));
+}
+
+TEST(Card, has_no_bar_for_a_part_below_zero) {
+    Json rows = Json::array();
+    for (double wss_us : {3.0, -1.0})
+        for (int bytes : {512, 4096})
+            rows.push_back({{"fabric", wss_us > 0 ? "shm" : "tcp"},
+                            {"depth", 1},
+                            {"bytes", bytes},
+                            {"rate", 1e5},
+                            {"network_us", 10 - wss_us},
+                            {"wss_us", wss_us}});
+    Json bars = card_with("D14", cards_of(figure_of("scsi", rows)))["stack"]["bars"];
+    ASSERT_EQ(bars.size(), 2u) << "the paper's, and that of shm";
+    EXPECT_EQ(bars[1]["name"], "here, shm");
+}
+
+TEST(Card, has_its_values_in_other_units_and_its_latencies) {
+    Json rows = local_rows(100, 900, 5);
+    for (Json& row : rows) row["latency"] = {{"percent", {50}}, {"us", {7}}, {"turns", {{7}}}};
+    Json point = card_with("B5", cards_of(figure_of("local", rows)))["measured"][0]["points"][0];
+    EXPECT_EQ(point["in"]["operations/s"], point["turns"]);
+    EXPECT_EQ(point["in"]["MB/s"].size(), 5u);
+    EXPECT_EQ(point["latency"]["us"], Json({7}));
+}
+
 TEST(Card, leaves_a_limit_that_was_exceeded_open) {
     Json rows = Json::array();
     for (int bytes : {4096, 131072})

@@ -1,74 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-// The report: plots, sections, and the figures of the driver that arrive in parts.
+// The report: its data, and the figures of the driver that arrive in parts.
 #include "tools/wssbench/report.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tools/wssbench/lab.h"
-#include "tools/wssbench/plot.h"
 
 namespace wss::wssbench {
 namespace {
 
-Json card_of(Json values, const char* x = "n") {
-    Json line = {{"name", "shm"}, {"points", Json::array()}};
-    for (int place : {1, 8})
-        line["points"].push_back(
-            {{"x", x == std::string("n") ? Json(place) : Json(x + std::to_string(place))},
-             {"y", place * 10.0},
-             {"badge", "memory copy"},
-             {"turns", {place * 9.0, place * 10.0}}});
-    return {{"title", "T"},
-            {"x", x},
-            {"y", "IOPS"},
-            {"values", std::move(values)},
-            {"measured", Json::array({line})}};
-}
-
-using Points = std::vector<std::pair<double, double>>;
-
-TEST(Plot, has_a_line_of_medians_and_a_dot_for_each_turn) {
-    Plot plot = plot_of(card_of(Json::array()));
-    ASSERT_EQ(plot.lines.size(), 1u);
-    EXPECT_EQ(plot.lines[0].points, (Points{{1, 10}, {8, 80}}));
-    EXPECT_EQ(plot.lines[0].turns, (Points{{1, 9}, {1, 10}, {8, 72}, {8, 80}}));
-    EXPECT_TRUE(plot.categories.empty());
-}
-
-TEST(Plot, shows_a_papers_value_at_its_point_and_a_range_without_one_across) {
-    Json at = {{"series", "a"}, {"low", 7}, {"high", 7}, {"x", 2}},
-         across = {{"series", "b"}, {"low", 5}, {"high", 6}};
-    Plot plot = plot_of(card_of(Json::array({at, across})));
-    ASSERT_EQ(plot.lines.size(), 3u);
-    EXPECT_EQ(plot.lines[1].name, "paper: a");
-    EXPECT_EQ(plot.lines[1].points, (Points{{2, 7}}));
-    EXPECT_EQ(plot.lines[2].points, (Points{{1, 5}, {8, 5}, {1, 6}, {8, 6}}));
-}
-
-TEST(Plot, joins_the_values_of_one_series_of_the_paper) {
-    Json one = {{"series", ""}, {"low", 7}, {"high", 7}, {"x", 1}},
-         two = {{"series", ""}, {"low", 8}, {"high", 8}, {"x", 2}};
-    Plot plot = plot_of(card_of(Json::array({one, two})));
-    ASSERT_EQ(plot.lines.size(), 2u);
-    EXPECT_EQ(plot.lines[1].name, "paper");
-    EXPECT_EQ(plot.lines[1].points, (Points{{1, 7}, {2, 8}}));
-    EXPECT_FALSE(plot.lines[1].across);
-}
-
-TEST(Plot, has_categories_for_names_also_for_those_that_only_the_paper_has) {
-    Json of_paper = {{"series", "a"}, {"low", 7}, {"high", 7}, {"x", "IPoIB"}};
-    Plot plot = plot_of(card_of(Json::array({of_paper}), "system"));
-    EXPECT_EQ(plot.categories, (std::vector<std::string>{"system1", "system8", "IPoIB"}));
-    EXPECT_EQ(plot.lines[1].points, (Points{{2, 7}}));
-}
-
-TEST(Report, names_a_figure_that_was_not_measured_and_escapes_its_error) {
+TEST(Report, contains_its_data_with_the_reason_why_a_figure_was_not_measured) {
     Json figure = {{"figure", "raw"}, {"title", "raw"}, {"paper", ""}, {"rows", Json::array()}};
-    figure["error"] = "no <machine>";
+    figure["error"] = "no </script> machine";
     std::string html = page({figure}, {"left out: mlockv"});
-    EXPECT_NE(html.find("Not measured: no &lt;machine&gt;"), std::string::npos);
-    EXPECT_NE(html.find("<li>left out: mlockv</li>"), std::string::npos);
-    EXPECT_NE(html.find("<b>not measured: no &lt;machine&gt;</b>"), std::string::npos) << "the card, too";
+    const std::string begin = R"(<script type="application/json" id="data">)";
+    size_t at = html.find(begin) + begin.size();
+    Json data = Json::parse(html.substr(at, html.find("</script>", at) - at));
+    EXPECT_EQ(data["figures"][0]["error"], "no </script> machine");
+    EXPECT_EQ(data["remarks"], Json::array({"left out: mlockv"}));
+    std::vector<Json> cards = data["cards"];
+    auto card = std::ranges::find_if(cards, [](const Json& one) { return one["paper_figure"] == "D15"; });
+    EXPECT_EQ((*card)["verdict"], "not measured: no </script> machine");
+}
+
+TEST(Report, fills_every_place_of_its_page) {
+    std::string html = page({}, {});
+    for (const char* place : {"@style@", "@data@", "@script@"}) EXPECT_EQ(html.find(place), std::string::npos);
 }
 
 // ---- parts of the driver's figures
