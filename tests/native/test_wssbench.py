@@ -281,7 +281,7 @@ def test_installed_wssbench_all_omits_figures_that_need_the_source_tree(installe
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=60)
     assert remark.startswith("wssbench: all: left out: mlockv, raw, block, breakdown: ") and "WSS_SOURCE" in remark
-    assert "local, 1 of 16" in progress and "of 16 figures" in output
+    assert "local, 1 of 17" in progress and "of 17 figures" in output
     assert "left out: mlockv" in (tmp_path / "report/report.html").read_text()
     assert process.returncode == 1
 

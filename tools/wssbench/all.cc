@@ -78,6 +78,7 @@ const std::vector<Entry>& commands() {
         {"ramp-size", {"ramp", "size"}, {}, {"--quick"}, 140, 26},
         {"ramp-mix", {"ramp", "mix"}, {}, {"--quick"}, 133, 26},
         {"ramp-ycsb", {"ramp", "ycsb"}, {}, {"--quick"}, 148, 26},
+        {"ramp-algorithms", {"ramp", "algorithms"}, {}, {"--quick"}, 150, 20},
         // DriverFigures measures these, once for each kernel and network.
         {"mlockv", {"mlockv"}, {}, {"--quick"}, 200, 25},
         {"raw", {"raw"}, {}, {"--quick"}, 350, 60},

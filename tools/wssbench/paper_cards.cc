@@ -40,7 +40,7 @@ constexpr const char* kPaperA = R"json([
              "to": {"system": "tcp messages"}, "relation": "above", "value": "2.53"},
             {"says": "written rings are faster than messages", "of": {"system": "shm rings"},
              "to": {"system": "shm messages"}, "relation": "above", "value": "1.06"}],
- "why": "4 threads of one client. tcp stands for Ethernet, shm for InfiniBand; IPoIB is missing."},
+ "why": "8 threads of one client, not 8 clients. tcp stands for Ethernet, shm for InfiniBand; IPoIB is missing."},
 {"id": "A5", "figure": "ramp-size", "title": "Throughput by the size of transactions",
  "x": "operations", "y": ["rate"], "unit": "throughput, × RAMP(GET,PUT)", "base": {"system": "RAMP(GET,PUT)"},
  "paper": "4 servers, 8 clients, 1 M transactions, 95 % reads; RAMP(GET,PUT) over IPoIB, GET+ and GET* over RDMA",
@@ -53,7 +53,7 @@ constexpr const char* kPaperA = R"json([
              "relation": "above", "value": "2.78"},
             {"says": "the paper's GET* is the fastest", "of": {"system": "RAMP(GET*,PUT+) paper"},
              "to": {"system": "RAMP(GET+,PUT+)"}, "relation": "above"}],
- "why": "Sequential two-phase locking. RAMP(GET,PUT) uses tcp, GET+ and GET* use shm."},
+ "why": "8 threads of one client, not 8 clients. RAMP(GET,PUT) and locking use tcp, GET+ and GET* use shm."},
 {"id": "A6", "figure": "ramp-mix", "title": "Throughput by the share of reads, micro-benchmark",
  "x": "read_percent", "y": ["rate"], "unit": "throughput, × RAMP(GET,PUT)", "base": {"system": "RAMP(GET,PUT)"},
  "paper": "4 servers, 8 clients, 1 M transactions of 8 operations",
@@ -67,7 +67,7 @@ constexpr const char* kPaperA = R"json([
              "relation": "above", "value": "2.69"},
             {"says": "without reads, GET* equals GET+", "of": {"system": "RAMP(GET*,PUT+) paper", "read_percent": 0},
              "to": {"system": "RAMP(GET+,PUT+)"}, "relation": "about", "value": "1"}],
- "why": "Values of 100 bytes, 4 threads of one client. RAMP(GET,PUT) uses tcp, GET+ and GET* shm."},
+ "why": "Values of 100 bytes, 8 threads of one client, not 8 clients. RAMP(GET,PUT) uses tcp, GET+ and GET* shm."},
 {"id": "A7", "figure": "ramp-ycsb", "title": "Throughput by the share of reads, YCSB",
  "x": "read_percent", "y": ["rate"], "unit": "throughput, × RAMP(GET,PUT)", "base": {"system": "RAMP(GET,PUT)"},
  "paper": "4 servers, 8 clients, values of 1 KB, 1000 keys, uniform",
@@ -79,7 +79,7 @@ constexpr const char* kPaperA = R"json([
             {"says": "with reads only, the paper's GET* is faster than RAMP(GET,PUT)",
              "of": {"system": "RAMP(GET*,PUT+) paper", "read_percent": 100}, "to": {"system": "RAMP(GET,PUT)"},
              "relation": "above", "value": "2.67"}],
- "why": "4 threads of one client, without JNI. RAMP(GET,PUT) uses tcp, GET+ and GET* shm."}
+ "why": "8 threads of one client, not 8 clients, without JNI. RAMP(GET,PUT) uses tcp, GET+ and GET* shm."}
 ])json";
 
 constexpr const char* kPaperB = R"json([
@@ -296,6 +296,8 @@ constexpr const char* kBeyond = R"json([
 {"figure": "remote", "title": "Remote sequential reads of 512 B, by connections",
  "where": {"what": "remote", "operation": "read", "pattern": "sequential", "bytes": 512}, "x": "connections",
  "y": ["rate"], "unit": "IOPS"},
+{"figure": "ramp-algorithms", "title": "RAMP-Fast, RAMP-Small and RAMP-Hybrid over written rings, by the share of reads",
+ "x": "read_percent", "y": ["rate"], "unit": "transactions/s"},
 {"figure": "scaling", "title": "Processor time of an operation as numbers grow", "x": "count", "y": ["cpu_us"],
  "unit": "µs"}
 ])json";
