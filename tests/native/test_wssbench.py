@@ -328,6 +328,15 @@ def test_driver_figures_share_one_boot_and_the_finished_ones_survive_its_failure
     assert results["block"]["error"] == "the machine died" and "Not measured" in (tmp_path / "out/report.html").read_text()
 
 
+def test_raw_io_faster_than_the_network_alone_is_doubted(tmp_path):
+    measured = {"rows": [{"operation": "read", "bytes": 4096, "rate": 1}], "bounds": [{"operation": "read", "bound": 100, "ratio": 1.1}], "bound": 100, "ratio": 1.1}
+    inside = measurer(tmp_path, f"""
+        import json
+        print(json.dumps({{"figure": "raw", "kernel": "6.1.0", "network": "rxe", "measured": {measured!r}}}), flush=True)
+    """)  # fmt: skip
+    assert "ratio 1.100 exceeds its bound" in run(WSSBENCH, "raw", "--no-progress", **inside).stdout
+
+
 def test_interrupted_wssbench_all_keeps_the_figures_that_the_machine_has_measured(tmp_path):
     inside = measurer(tmp_path / "tree", f"""
         import json, sys, time

@@ -192,6 +192,7 @@ Result<Json> DriverFigures::figure(const std::string& name, const Context& conte
                                     .measured = on_host() ? "seconds" : "counted instructions"});
     for (const char* key : {"rows", "bounds", "bound", "ratio"}) result[key] = measured.value(key, Json());
     result["bound_means"] = measured.value("bound_means", "");
+    result["bound_is_limit"] = name == "raw";  // the network alone; that of the others is a model or a ratio
     for (Json& row : result["rows"])
         row["badge"] = badge_of(row.value("system", "") == "memory" ? "local" : "rdma", false, !on_host());
     result["cards"] = cards_of(result);
