@@ -32,6 +32,7 @@ class Cluster:
     def __init__(self, build: Path, folder: Path, seed: int):
         self.build, self.folder = build, folder
         self.options = Options()
+        self.reactors = 1 + seed % 2  # of the target, unless its options state a number
         self.volumes: dict[str, Volume] = {}
         self.memory = ["8M"] * ENGINES  # that each engine lends from its next start
         self.removed: dict[int, int] = {}  # removed engines, with their number of starts at that time
@@ -75,6 +76,8 @@ class Cluster:
     def _target_command(self) -> list[str]:
         words = [str(self.build / "wss-target"), "--state", str(self.state_disk.path / "state.json"), "--control", str(self.control),
                  "--secrets", str(self.secrets), "--cache-auth-off", "--drain-seconds", "15", *self.options.more]
+        if "--reactors" not in self.options.more:
+            words += ["--reactors", str(self.reactors)]
         for address in self.serve.values():
             words += ["--listen", address]
         for address in self.join.values():
