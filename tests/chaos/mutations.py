@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """make chaos-mutations: applies each patch of tests/chaos/mutations to a copy of the tree and checks that chaos catches the bug.
 
-A patch begins with a sentence that describes the bug, and a line "Finding: REGEX" that must match the problem that ends the run.
-The bug must be caught in at most --runs runs with different seeds. Exit status 1: a bug was not caught, or another problem
-ended the run.
+A patch begins with sentences that describe the bug, a line "World: NAME" (default: block), and a line "Finding: REGEX" that must
+match the problem that ends the run. The bug must be caught in at most --runs runs with different seeds. Exit status 1: a bug was
+not caught, or another problem ended the run.
 """
 
 from __future__ import annotations
@@ -21,19 +21,21 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PATCHES = ROOT / "tests/chaos/mutations"
 COPY = ROOT / "build/chaos-mutations"
-BUILT = ("lib", "target", "tests/chaos", "tests/hostile")  # folders with the objects that a run needs
+BUILT = ("lib", "target", "tools", "tests/chaos", "tests/hostile")  # folders with the objects that a run needs
 
 
 @dataclass(frozen=True)
 class Mutation:
     path: Path
     what: str
+    world: str
     finding: re.Pattern
 
 
 def read(path: Path) -> Mutation:
     what, finding = path.read_text().split("\n\n", 1)[0].rsplit("\nFinding: ", 1)
-    return Mutation(path, what, re.compile(finding))
+    what, _, world = what.partition("\nWorld: ")
+    return Mutation(path, what, world or "block", re.compile(finding))
 
 
 def copy_tree(mode: str) -> None:
@@ -59,7 +61,7 @@ def run(mutation: Mutation, options: argparse.Namespace) -> bool:
     subprocess.run(["patch", "-p1", "--quiet", "-i", mutation.path], cwd=COPY, check=True)
     try:
         for seed in range(options.seed, options.seed + options.runs):
-            problem = chaos(options, seed)
+            problem = chaos(options, mutation.world, seed)
             if problem and mutation.finding.search(problem):
                 say(f"{mutation.path.stem}: caught with seed {seed}: {mutation.finding.search(problem)[0]}")
                 return True
@@ -72,15 +74,15 @@ def run(mutation: Mutation, options: argparse.Namespace) -> bool:
     return False
 
 
-def chaos(options: argparse.Namespace, seed: int) -> str:
+def chaos(options: argparse.Namespace, world: str, seed: int) -> str:
     """Returns the problem of a run, or an empty string."""
     result = COPY / "build/result.json"
     result.unlink(missing_ok=True)
     # Omit the variables with which this program itself was started.
     environment = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKEOVERRIDES", "MFLAGS", "ONLY", "BUILD")}
     with (COPY / "build/log").open("ab") as log:
-        subprocess.run(["make", f"-j{options.jobs}", f"MODE={options.mode}", "chaos", f"SECONDS={options.seconds}", f"SEED={seed}", f"JSON={result}"],
-                       cwd=COPY, env=environment, stdout=log, stderr=subprocess.STDOUT, check=False)
+        subprocess.run(["make", f"-j{options.jobs}", f"MODE={options.mode}", "chaos", f"ONLY={world}", f"SECONDS={options.seconds}", f"SEED={seed}",
+                        f"JSON={result}"], cwd=COPY, env=environment, stdout=log, stderr=subprocess.STDOUT, check=False)
     if not result.exists():
         raise SystemExit(f"the mutated product was not built, or chaos did not start: {COPY / 'build/log'}")
     return json.loads(result.read_text())["problem"]

@@ -14,10 +14,10 @@ from .. import limits
 from ..problems import Problem
 from .kvctl import DONE, VIOLATION, Kvctl, KvctlProcess
 
-KEYS = 8  # of a transaction
+KEYS = (8, 8, 1)  # of a transaction; only conditional updates of a single key are conditional puts
 RECORDS = 1000
 RATE = 600  # transactions per second of a client, so that its history stays small
-WORKLOAD = {"threadcount": 4, "recordcount": RECORDS, "txnlen": KEYS, "readproportion": 0.5, "updateproportion": 0.5, "fieldcount": 1,
+WORKLOAD = {"threadcount": 4, "recordcount": RECORDS, "readproportion": 0.5, "updateproportion": 0.5, "fieldcount": 1,
             "requestdistribution": "zipfian"}
 LENGTHS = (200, 200, 1000, 6000)
 # Nothing is deleted: a key whose deletion a partition has forgotten looks as if it had never been written. The ledgers have deletions.
@@ -42,7 +42,8 @@ class BenchClient(KvctlProcess):
 
     def _command(self) -> list[str]:
         self.histories.append(self.folder / f"history-{self.starts}")
-        properties = {**WORKLOAD, "fieldlength": self.chance.choice(LENGTHS), "operationcount": 0, "maxexecutiontime": 86400, "target": RATE}
+        properties = {**WORKLOAD, "txnlen": self.chance.choice(KEYS), "fieldlength": self.chance.choice(LENGTHS), "operationcount": 0,
+                      "maxexecutiontime": 86400, "target": RATE}
         words = [word for name, value in properties.items() for word in ("-p", f"{name}={value}")]
         words += ["--phase", "run", "--verify", "--seed", self.chance.randrange(1 << 30), "--history", self.histories[-1],
                   "--conditional-share", self.chance.choice((0, 0.2, 0.5))]
@@ -52,7 +53,7 @@ class BenchClient(KvctlProcess):
 
     def load(self) -> None:
         """Writes all records, with a right clock."""
-        words = [word for name, value in {**WORKLOAD, "fieldlength": LENGTHS[0]}.items() for word in ("-p", f"{name}={value}")]
+        words = [word for name, value in {**WORKLOAD, "txnlen": KEYS[0], "fieldlength": LENGTHS[0]}.items() for word in ("-p", f"{name}={value}")]
         done = self.kvctl.run("bench", *words, "--phase", "load", "--verify", seconds=limits.VERIFY)
         if done.returncode != DONE:
             raise Problem(f"the records cannot be written: exit status {done.returncode}\n{done.stderr[-3000:]}")

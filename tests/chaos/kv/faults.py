@@ -28,11 +28,14 @@ def how_to_end(chance: random.Random) -> str:
 # --- disks ---
 
 
-def disk_fails(store: Store, index: int, access: str, every: int, seconds: float, how: str) -> bool:
-    """Restarts the partition afterwards: it accepts no writes after a failed one."""
+def disk_fails(store: Store, index: int, access: str, every: int, milliseconds: int, seconds: float, how: str) -> bool:
+    """The disk is also slow, so that many writes wait for the failing access. Restarts the partition afterwards: it accepts no writes
+    after a failed one."""
     partition = store.partitions[index]
     with partition.lock:
         before = partition.shim.get("failures")
+        partition.shim.set(delay_us=milliseconds * 1000)
+        time.sleep(milliseconds / 500)  # until writes wait
         partition.shim.set(**{f"fail_{access}": every})
         try:
             time.sleep(seconds)
@@ -68,7 +71,8 @@ def disk_actions(store: Store) -> list[Action]:
         return {"index": chance.randrange(len(store.partitions)), "seconds": round(chance.uniform(0.3, 1.5), 2)}
 
     def draw_fails(chance: random.Random) -> dict:
-        return {**some(chance), "access": chance.choice(("writes", "syncs", "syncs", "reads")), "every": chance.choice((1, 3, 20)), "how": how_to_end(chance)}
+        return {**some(chance), "access": chance.choice(("writes", "syncs", "syncs", "reads")), "every": chance.choice((1, 3, 20)),
+                "milliseconds": chance.choice((0, 5, 20)), "how": how_to_end(chance)}
 
     return [Action("disk-fails", FAULT, draw_fails, lambda **words: disk_fails(store, **words), ends=True),
             Action("disk-fills", FAULT, lambda chance: {**some(chance), "how": how_to_end(chance)}, lambda **words: disk_fills(store, **words), ends=True),

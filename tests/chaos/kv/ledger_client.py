@@ -113,7 +113,7 @@ class LedgerClient(KvctlProcess):
         self.read(self.chance.sample([*self.plain, *self.expiring], self.chance.randint(1, 8)))
 
     def _write_some(self) -> None:
-        self.write(self.draw_values(self.plain, self.chance.randint(1, 6)))
+        self.write(self.draw_values(self.plain, self.chance.choice((1, 1, 1, 2, 3, 4, 5, 6))))
 
     def _write_expiring(self) -> None:
         self.write(self.draw_values(self.expiring, self.chance.randint(1, 3)), ttl=self.chance.choice(TTLS))
