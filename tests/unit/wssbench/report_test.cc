@@ -27,7 +27,8 @@ TEST(Report, contains_its_data_with_the_reason_why_a_figure_was_not_measured) {
 
 TEST(Report, fills_every_place_of_its_page) {
     std::string html = page({}, {});
-    for (const char* place : {"@style@", "@data@", "@script@"}) EXPECT_EQ(html.find(place), std::string::npos);
+    for (const char* place : {"@style@", "@data@", "@script@"})
+        EXPECT_EQ(html.find(place), std::string::npos);
 }
 
 // ---- parts of the driver's figures
