@@ -98,6 +98,9 @@ void VolumeControl::refuse_waiting(CachedVolume& volume) noexcept {
 //
 // Lines beyond the new end must not return when the volume grows again, neither from an engine nor by a
 // restart, and must not be destaged over newer data.
+//
+// An orderly stop leaves lines in the engines. A shrink that is not over by then fails, and the next start
+// ends it.
 
 // Waits for recovery: the lines that it finds are unknown before it is over.
 void VolumeControl::shrink(CachedVolume& volume, std::shared_ptr<volume::Shrink> shrink) {
@@ -108,7 +111,7 @@ void VolumeControl::shrink(CachedVolume& volume, std::shared_ptr<volume::Shrink>
 
 void VolumeControl::cut_lines(CachedVolume& volume, const std::shared_ptr<volume::Shrink>& shrink) {
     auto place = std::make_shared<Gate::Holder>(volume.gate.enter());
-    if (!*place || uses_.recovery.holds(volume)) return;
+    if (!*place || uses_.recovery.holds(volume) || uses_.life.leaving()) return;
     const uint64_t bytes = volume.open->volume().size();
     const auto cut = [this, bytes, wwid = volume.wwid](Line& line, Lines::Ended ended) {
         const uint64_t start = uses_.lines.geometry().start_of(line.key().line);
@@ -123,7 +126,8 @@ void VolumeControl::cut_lines(CachedVolume& volume, const std::shared_ptr<volume
 
 // Stable storage must record that engines lost meanwhile are not members.
 void VolumeControl::lines_cut(CachedVolume& volume, const std::shared_ptr<volume::Shrink>& shrink) {
-    if (volume.removed()) return;
+    // Closing the links ends the wipes of lines that the engines keep.
+    if (volume.removed() || uses_.life.leaving()) return;
     const volume::Volume& open = volume.open->volume();
     const Span last = uses_.lines.geometry().first_span(open.size() - 1, 1);
     uses_.losses.cut(open.wwid(), last.line, last.offset + 1);

@@ -163,6 +163,7 @@ void ClusterTarget::stop(Nanoseconds home_max) {
     service_->stop([this, home_max] {
         cache_->stop(home_max, cache::LastSave::kYes, [this](const Status& home, const Status& saved) {
             cache_stopped_ = saved ? home : saved;
+            before_close();
             volumes_->close_all_async([this](Status) { stopped_ = true; });
         });
     });

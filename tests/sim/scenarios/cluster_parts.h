@@ -67,6 +67,7 @@ class ClusterTarget {
     // Valid once started.
     cache::Cache& cache() { return *cache_; }
     volume::VolumeSet& volumes() { return *volumes_; }
+    std::function<void()> before_close = [] {};  // called by stop() between the cache's end and the volumes'
 
   private:
     Status create();

@@ -50,6 +50,32 @@ TEST_F(ClusterShrink, a_flush_waits_until_the_volume_has_adopted_the_smaller_siz
     EXPECT_EQ(dirty(), 0u);
 }
 
+TEST_F(ClusterShrink, fails_if_the_target_stops_before_engines_have_dropped_the_data) {
+    a_.client->close();
+    ASSERT_TRUE(until([&] { return a_.client->closed(); }));
+    for (EngineNode& engine : engines_) world_.cut(node_, *engine.node);
+    std::optional<Status> resized;
+    begin_resize(2 * kLineBytes, resized);
+    world_.run_for(from_ms(20));
+    EXPECT_FALSE(resized.has_value());
+    target_->stop(from_ms(200));
+    ASSERT_TRUE(until([&] { return target_->stopped(); }));
+    ASSERT_TRUE(resized.has_value());
+    EXPECT_FALSE(*resized) << "the next start does not drop the data";
+}
+
+TEST_F(ClusterShrink, fails_if_it_begins_after_a_stop_has_left_dirty_lines_in_engines) {
+    a_.client->close();
+    ASSERT_TRUE(until([&] { return a_.client->closed(); }));
+    a_.disk.refuse(true);
+    std::optional<Status> resized;
+    target_->before_close = [&] { begin_resize(2 * kLineBytes, resized); };
+    target_->stop(from_s(5));
+    ASSERT_TRUE(until([&] { return target_->stopped(); }));
+    ASSERT_TRUE(resized.has_value());
+    EXPECT_FALSE(*resized) << "the next start does not drop the data";
+}
+
 // An operator shrinks the storage. The operator's drain waits longer than the clients of the simulation.
 class SmallerStorage : public ClusterShrink {
   protected:
