@@ -215,7 +215,9 @@ Status VolumeSet::make_volume(Record& record, std::unique_ptr<io::Backend> backe
     backend->watch_size([notices = notices_, follow](uint64_t before, uint64_t after) {
         return notices->deliver([&] { return follow(before, after); });
     });
-    const io::Limits limits = backend->limits();
+    io::Limits limits = backend->limits();
+    // The backend may be offering the larger size already. `follow` refuses it until the volume is made.
+    if (record.at_most != 0) limits.size = std::min(limits.size, record.at_most);
     WSS_TRY(fit_size(options, limits));
     record.storage_bytes = limits.size;
     record.volume = closer_->make(options, record.identity, std::move(backend));

@@ -25,6 +25,7 @@ struct Shared {
     uint64_t former_size = 0;  // the size that its former clients see
     uint64_t left = 0;         // the size that the next client finds; 0: unchanged
     uint64_t at_most = 0;      // the size that its user knows; a larger one has yet to be reported
+    bool offers = false;       // reports the larger size as soon as it is watched
     uint64_t offered = 0;      // a smaller size that is not accepted because of trouble; 0: none
     io::Backend::SizeChanged changed;
     const io::Backend* newest = nullptr;    // the backend that `changed` belongs to
@@ -64,6 +65,7 @@ class SharedBackend final : public io::Backend {
     }
     void watch_size(SizeChanged changed) override {
         if (shared_.newest == this) shared_.changed = std::move(changed);
+        if (shared_.offers) shared_.at_most = 0;
     }
     bool lost() const noexcept override { return shared_.newest == this && shared_.taken; }
     std::string trouble() const override {

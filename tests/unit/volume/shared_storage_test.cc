@@ -278,6 +278,18 @@ TEST_F(ShrinkCutOff, data_that_the_storage_no_longer_had_does_not_return_if_it_h
     stop();
 }
 
+TEST_F(ShrinkCutOff, ends_even_if_the_storage_reports_its_growth_before_the_volume_is_made) {
+    cut_off(4 << 20, 1 << 20);
+    shared_.size = 4 << 20;
+    shared_.offers = true;
+    start();
+    EXPECT_EQ(volume().drops_from(), uint64_t{1 << 20});
+    EXPECT_EQ(size(), uint64_t{1 << 20}) << "data beyond that is served before it is dropped";
+    report(1 << 20, 4 << 20);
+    EXPECT_EQ(size(), uint64_t{4 << 20});
+    stop();
+}
+
 TEST_F(ShrinkCutOff, later_starts_drop_no_data_beyond_the_end_of_storage_that_is_smaller_again) {
     cut_off(4 << 20, 2 << 20);
     start();
