@@ -26,6 +26,7 @@ struct SizeNotices::State {
     uint64_t own_limit = UINT64_MAX;  // maximum size during the user's own resize
     uint64_t own_changes = 0;
     bool lost = false, loss_reported = false, watched = false, stopping = false;
+    uint64_t reporting_from = 0;  // the user is being notified of a size after this one; 0: it is not
 
     // Recursive: the callback may drop the last reference to the backend.
     std::recursive_mutex calls;
@@ -99,6 +100,12 @@ uint64_t SizeNotices::size() const noexcept {
 uint64_t SizeNotices::latest() const noexcept {
     std::lock_guard lock(state_->m);
     return state_->latest;
+}
+
+bool SizeNotices::would_cut(uint64_t bytes) const noexcept {
+    std::lock_guard lock(state_->m);
+    const uint64_t known = state_->reporting_from != 0 ? state_->reporting_from : state_->reported;
+    return known != 0 && known < bytes && bytes < state_->latest;
 }
 
 void SizeNotices::begin(uint64_t bytes) {
@@ -176,6 +183,7 @@ void SizeNotices::run(const std::shared_ptr<State>& state) {
         if (state->stopping) return;
         const auto [before, after] = state->take();
         const uint64_t own_changes = state->own_changes;
+        state->reporting_from = before;
         lock.unlock();
         bool done = true;
         {
@@ -183,6 +191,7 @@ void SizeNotices::run(const std::shared_ptr<State>& state) {
             if (auto call = state->call) done = call(before, after);
         }
         lock.lock();
+        state->reporting_from = 0;
         if (done) continue;
         state->put_back(before, after, state->own_changes != own_changes);
         state->news.wait_for(lock, kAgain, [&] { return state->stopping; });

@@ -41,6 +41,9 @@ class SizeNotices {
     // yet.
     uint64_t latest() const noexcept;
 
+    // True if a resize to `bytes`, which the user takes for a growth, would cut off what others have added.
+    bool would_cut(uint64_t bytes) const noexcept;
+
     // Sets the size to begin with, without a notice.
     void begin(uint64_t bytes);
     // Records that others resized the storage. Returns false and changes nothing if the user is resizing the

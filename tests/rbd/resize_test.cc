@@ -32,6 +32,23 @@ TEST_F(Resize, is_refused_before_it_begins_when_ceph_permits_no_change) {
     EXPECT_TRUE(backend_->resize(128 * kObject));
 }
 
+// A growth of the volume would cut off what others have added.
+TEST_F(Resize, that_enlarges_the_volume_is_refused_while_others_have_made_the_image_larger_than_that) {
+    open();
+    std::atomic<bool> asked{false}, accepts{false};
+    backend_->watch_size([&](uint64_t, uint64_t) {
+        asked = true;
+        return accepts.load();
+    });
+    ceph_.resize(128 * kObject);
+    ASSERT_TRUE(wait_for([&] { return asked.load(); }));
+    EXPECT_EQ(backend_->resize(96 * kObject).code(), Code::kRefused);
+    EXPECT_EQ(ceph_.size(), 128 * kObject);
+    accepts = true;
+    EXPECT_TRUE(wait_for([&] { return backend_->resize(96 * kObject).is_ok(); })) << "a shrink";
+    backend_->watch_size({});
+}
+
 // Otherwise the resize would count as unfinished forever.
 TEST_F(Resize, is_refused_before_it_begins_when_the_image_is_gone) {
     open();

@@ -418,6 +418,14 @@ Status Client::resize(uint64_t bytes) {
         resizing_.store(Resizing::kNo);
         return changes;
     }
+    if (sizes_.would_cut(bytes)) {
+        resizing_.store(Resizing::kNo);
+        return failure(
+            Code::kRefused,
+            "rbd:{}: others have enlarged the image to {}, which a resize to {} would cut off; the "
+            "volume follows soon",
+            options_.name(), readable_size(sizes_.latest()), readable_size(bytes));
+    }
     // A smaller size limits requests before Ceph shrinks the image. A larger size permits requests after Ceph
     // has enlarged the image.
     sizes_.limit_own(bytes);
