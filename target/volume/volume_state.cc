@@ -72,6 +72,7 @@ Status VolumeSet::restore(const std::vector<VolumeOptions>& declared) {
             std::lock_guard lock(m_);
             deleting_.push_back(volume);
         }
+        if (options_.forgotten) options_.forgotten(volume.identity.wwid);
         if (!options_.deleted) continue;
         options_.deleted(volume.identity.wwid, [this, wwid = volume.identity.wwid] { end_deletion(wwid); });
     }

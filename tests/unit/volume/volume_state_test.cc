@@ -94,6 +94,7 @@ TEST_F(VolumeState, a_deletion_is_stable_before_any_data_is_removed_and_a_start_
                                std::filesystem::copy_options::overwrite_existing);
     start();
     EXPECT_EQ(deleted_, std::vector<uint64_t>{wwid});
+    EXPECT_EQ(forgotten_, std::vector<uint64_t>{wwid});
     EXPECT_EQ(set_->count(), 1u);
     EXPECT_TRUE(create("a")) << "the name is free";
 }
