@@ -266,6 +266,20 @@ TEST_F(Clone, with_a_replaced_parent_marks_no_map_after_its_lock_is_released) {
     EXPECT_FALSE(ceph_.is_map_invalid());
 }
 
+TEST_F(Clone, with_a_replaced_parent_marks_the_map_again_that_is_rebuilt_while_the_lock_is_released) {
+    open_clone();
+    ceph_.with([&] { ceph_.state.map_invalid = true; });
+    look();
+    const uint64_t locks = ceph_.answered(Kind::kLocker);
+    ceph_.hold(Kind::kMetadata);
+    ceph_.clone(kImage, "other");
+    ASSERT_TRUE(wait_for([&] { return ceph_.answered(Kind::kLocker) > locks; }));
+    ceph_.rebuild_map();
+    ceph_.release();
+    ASSERT_TRUE(wait_for([this] { return ceph_.lock_owner() == 0; }));
+    EXPECT_TRUE(ceph_.wait_until([&] { return ceph_.state.map_invalid; }));
+}
+
 TEST_F(Clone, with_a_replaced_parent_fails_requests_that_wait_for_a_mark) {
     open_clone();
     look();

@@ -299,7 +299,14 @@ void FakeCeph::set(const std::string& name, const std::string& value) {
     notify();
 }
 
+void FakeCeph::have_headers_read() {
+    std::lock_guard lock(m_);
+    for (FakeImage* image : images_) image->marked = state.map_invalid;
+    changed_.notify_all();
+}
+
 void FakeCeph::notify() {
+    have_headers_read();
     std::lock_guard lock(watches_lock_);
     for (const auto& [id, watch] : watches_)
         if (watch.header.empty()) watch.changed();
@@ -452,15 +459,21 @@ bool FakeCeph::is_map_invalid() const {
     return state.map_invalid;
 }
 
+bool FakeCeph::knows_mark(uint64_t client) const {
+    return std::ranges::any_of(
+        images_, [=](const FakeImage* image) { return image->client->number == client && image->marked; });
+}
+
 void FakeCeph::rebuild_map() {
+    with([this] { state.map_invalid = false; });
     forget_flags();
-    std::lock_guard lock(m_);
-    state.map_invalid = false;
 }
 
 void FakeCeph::forget_flags() {
-    std::lock_guard lock(m_);
-    for (FakeImage* image : images_) image->map_invalid = false;
+    with([this] {
+        for (FakeImage* image : images_) image->map_invalid = false;
+    });
+    have_headers_read();
 }
 
 // ---- Clients
@@ -485,6 +498,7 @@ FakeImage* FakeCeph::open(FakeClient* client, const std::string& id) {
     image->client = client;
     image->id = id;
     std::lock_guard lock(m_);
+    image->marked = state.map_invalid;
     images_.insert(image.get());
     return image.release();
 }

@@ -65,6 +65,7 @@ struct FakeImage {
     std::string id;
     uint64_t in_librbd = 0;    // calls
     bool map_invalid = false;  // in the memory of librbd
+    bool marked = false;       // the mark of the object map, when librbd last read the header
 };
 
 class FakeCeph {
@@ -120,6 +121,7 @@ class FakeCeph {
     void resize(uint64_t bytes);
     void set(const std::string& name, const std::string& value);
     void notify();
+    void have_headers_read();
     uint64_t size() const;
     void delete_pool();
     // Makes `image` (kImage, or the parent of an earlier call) a clone of a snapshot of `parent`. "": `image`
@@ -152,6 +154,8 @@ class FakeCeph {
     bool is_blocklisted(uint64_t client) const;
     // Whether the header marks the object map of the image as invalid.
     bool is_map_invalid() const;
+    // Whether librbd of this client has read that mark. Requires the lock of the fake.
+    bool knows_mark(uint64_t client) const;
     void rebuild_map();
     void forget_flags();
 

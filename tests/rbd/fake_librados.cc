@@ -249,6 +249,7 @@ int rados_notify2(rados_ioctx_t, const char*, const char*, int, uint64_t, char**
         watches = ceph().alive();
         return 0;
     });
+    ceph().have_headers_read();
     *bytes = watches.size() * sizeof(FakeCeph::Watcher);
     *reply = static_cast<char*>(std::malloc(*bytes + 1));
     if (!watches.empty()) std::memcpy(*reply, watches.data(), *bytes);
@@ -401,8 +402,12 @@ void rados_write_op_omap_cmp2(rados_write_op_t operation, const char* key, uint8
     constexpr std::string_view kPrefix = "metadata_";
     wanted.emplace_back(std::string(key, key_bytes).substr(kPrefix.size()), std::string(value, bytes));
 }
-int rados_write_op_operate(rados_write_op_t operation, rados_ioctx_t pool, const char*, time_t*, int) {
-    return ceph().call(Kind::kMetadata, static_cast<Pool*>(pool)->client, [&] {
+void rados_write_op_assert_exists(rados_write_op_t) {}
+int rados_write_op_operate(rados_write_op_t operation, rados_ioctx_t pool, const char* header, time_t*, int) {
+    const auto& all = static_cast<WriteOperation*>(operation)->steps;
+    const Kind kind = !all.empty() && all[0].first == "set_flags" ? Kind::kMark : Kind::kMetadata;
+    return ceph().call(kind, static_cast<Pool*>(pool)->client, [&] {
+        if (kind == Kind::kMark) return exec(header, all[0].first, all[0].second, nullptr, 0);
         auto& metadata = ceph().state.metadata;
         for (const auto& [key, value] : static_cast<WriteOperation*>(operation)->wanted)
             if (!metadata.contains(key) || metadata[key] != value) return -ECANCELED;

@@ -105,7 +105,7 @@ int rbd_get_features(rbd_image_t, uint64_t* features) {
 }
 int rbd_get_flags(rbd_image_t image, uint64_t* flags) {
     const bool invalid =
-        ceph().with([image] { return ceph().state.map_invalid || image_of(image)->map_invalid; });
+        ceph().with([image] { return image_of(image)->marked || image_of(image)->map_invalid; });
     *flags = invalid ? RBD_FLAG_OBJECT_MAP_INVALID | RBD_FLAG_FAST_DIFF_INVALID : 0;
     return 0;
 }
@@ -220,6 +220,7 @@ int rbd_metadata_get(rbd_image_t, const char* key, char* value, size_t* bytes) {
 int rbd_metadata_set(rbd_image_t handle, const char* key, const char* value) {
     return ceph().call(Kind::kMetadata, image_of(handle)->client, [=] {
         ceph().state.metadata[key] = value;
+        image_of(handle)->marked = ceph().state.map_invalid;
         return 0;
     });
 }

@@ -2,6 +2,7 @@
 // The object of a refused change may be missing from the object map, which the next client uses. No later
 // change is acknowledged until the header marks the map as invalid, or the map is known to be complete.
 #include <cerrno>
+#include <future>
 #include <thread>
 
 #include "tests/rbd/rig.h"
@@ -329,6 +330,33 @@ TEST_F(ObjectMap, that_is_rebuilt_while_the_lock_is_released_is_marked_at_the_en
     end.join();
     EXPECT_EQ(ceph_.lock_owner(), 0u);
     EXPECT_TRUE(ceph_.is_map_invalid());
+}
+
+// A rebuild ends while the lock is released, and another client takes the lock at once.
+TEST_F(ObjectMap, that_is_rebuilt_while_the_lock_is_released_is_marked_before_the_next_owner_uses_it) {
+    open("close_timeout=20");
+    ASSERT_NO_FATAL_FAILURE(have_it_marked());
+    ceph_.hold(Kind::kMark);
+    std::jthread end([this] { close(); });
+    ASSERT_TRUE(wait_for([&] { return ceph_.lock_owner() == 0; }));
+    ceph_.rebuild_map();
+    testing::internal::CaptureStderr();
+    auto other = std::async(std::launch::async, [this] { return open_other(); });
+    ASSERT_TRUE(wait_for([&] { return ceph_.lock_owner() != 0; }));
+    ceph_.release();
+    end.join();
+    const auto opened = other.get();
+    const std::string log = testing::internal::GetCapturedStderr();
+    ASSERT_TRUE(opened.is_ok()) << opened.status().to_string();
+    EXPECT_NE(log.find("is invalid and is not used"), std::string::npos) << log;
+}
+
+// As after a mark by a client that did not notify others.
+TEST_F(ObjectMap, whose_mark_librbd_has_not_read_is_no_longer_used) {
+    open();
+    look(3);
+    ceph_.with([&] { ceph_.state.map_invalid = true; });
+    EXPECT_TRUE(ceph_.wait_until([&] { return ceph_.knows_mark(client()); }));
 }
 
 // The last look is up to a second old and still shows the mark that preceded the rebuild.

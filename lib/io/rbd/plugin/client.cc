@@ -154,7 +154,7 @@ Status Client::stop() {
         // Waits for what librbd does for other clients, and releases a lock that it still has.
         rbd_close(image_);
         image_ = nullptr;
-        mark_rebuilt_map();
+        if (!released && !is_without_lock()) mark_rebuilt_map();
     }
     claim_.release();
     if (!parents_.close()) keep_connection();

@@ -253,6 +253,7 @@ class Client {
     bool only_watches(const Watcher& one) const;
     bool answers(uint64_t id);
     std::vector<Answer> answers();
+    void notify_librbd() const;
 
     // blocklisting.cc
     void end_without_lock();
@@ -283,6 +284,9 @@ class Client {
     // object_map.cc
     void doubt_map(int error) noexcept;
     bool knows_of_invalid_map() const;
+    bool misses_mark() const;
+    bool is_marked() const;
+    int set_flags(std::span<const char> input) const;
     bool needs_mark() const;
     int change_nothing() const;
     Status check_changes();
@@ -296,7 +300,8 @@ class Client {
     void settle_doubts();
     void end_marks();
     void end_map();
-    void mark_rebuilt_map() const;
+    void mark_rebuilt_map();
+    void note_last_mark(int result);
 
     // follower.cc
     void follow();
@@ -405,8 +410,10 @@ class Client {
     LateCalls late_calls_;
     std::atomic<Calls*> calls_{nullptr};     // linked by `next`; owned
     bool took_lock_ = false;                 // the opening took the lock; it may have failed after that
-    bool found_map_ = false;                 // the image had an object map before this client took the lock
     std::atomic<bool> maps_objects_{false};  // the image has an object map, and this client owns the image
+    std::atomic<bool> was_marked_{false};    // permanent: that map was marked as invalid at some time
+    std::atomic<bool> was_marked_at_look_{false};  // the last look found the mark
+    std::atomic<bool> last_mark_failed_{false};    // permanent; reported once
     // doubts_ counts failures that may have left an entry out of the object map. settled_ is the value of
     // doubts_ up to which the map is known to be complete, or is marked as invalid on the header.
     std::atomic<uint64_t> doubts_{0}, settled_{0};
@@ -438,9 +445,8 @@ class Client {
     bool look_soon_ = false;  // the next look does not wait for its time
     std::thread keeper_;
     // Used only by the follower.
-    bool marked_map_ = false;     // the header marked the object map as invalid at the last look
-    uint64_t marks_known_ = 0;    // marks_ when that look began
-    bool marked_at_end_ = false;  // the map was marked when writing had ended
+    bool marked_map_ = false;   // the header marked the object map as invalid at the last look
+    uint64_t marks_known_ = 0;  // marks_ when that look began
     std::string follower_failure_;
     std::thread follower_;
 };

@@ -73,7 +73,6 @@ Status Client::check_features() {
                        "the image has no exclusive lock, so two targets could write it at the same time: rbd "
                        "feature enable {} exclusive-lock",
                        options_.name());
-    found_map_ = (features & RBD_FEATURE_OBJECT_MAP) != 0;
     return Status::ok();
 }
 
@@ -106,8 +105,6 @@ Status Client::take_lock() {
         const int result = -rbd_lock_acquire(image_, RBD_LOCK_MODE_EXCLUSIVE);
         if (result == 0) {
             took_lock_ = true;
-            // Only the owner marks the object map.
-            maps_objects_.store(found_map_);
             return note_succession(taking);
         }
         taking = {};
@@ -182,7 +179,7 @@ Status Client::note_succession(HolderMark::Taking taking) {
         if (!alone) taking.former = 0;
     }
     lock_watch_.reset();
-    if (taking.was_free && keeps_taken_) wait_for_record();
+    if (taking.was_free) wait_for_record();
     auto noted =
         note_holder(image_, fmt::format("{} {}", place_, header_), rados_get_instance_id(cluster_), taking);
     // Read-only volumes are also served from an image that cannot be written, in a full pool for example.
@@ -197,8 +194,8 @@ Status Client::note_succession(HolderMark::Taking taking) {
     return Status::ok();
 }
 
-// A client that is being stopped may have released the lock, but not recorded that yet. It closes the image
-// after that.
+// A client that is being stopped may have released the lock, but not marked the object map and recorded the
+// release yet. It closes the image after that.
 void Client::wait_for_record() const {
     for (const Nanoseconds limit = SystemClock().now() + kRecordMax; SystemClock().now() < limit;
          std::this_thread::sleep_for(kRecordLook)) {
@@ -247,6 +244,7 @@ Status Client::release_in_order() {
         if (is_blocklisted(failed) && is_shut_out()) return Status::ok();
         return has_lock() ? kept(failed) : lose_lock();
     }
+    mark_rebuilt_map();  // before the record, for which the next owner waits
     if (Status noted = note_release(image_, pool_, header_, client); !noted && keeps_taken_)
         log::warning(
             "rbd:{}: cannot record the release of the lock, so the next process must assume that another "
@@ -439,11 +437,19 @@ bool Client::only_watches(const Watcher& one) const {
     return only_watch_.contains({one.client, one.cookie});
 }
 
+// Has librbd read the header again: an empty notification means a header change, as in the first versions of
+// librbd. Blocks.
+void Client::notify_librbd() const {
+    char* reply = nullptr;
+    size_t length = 0;
+    (void)rados_notify2(pool_, header_.c_str(), "", 0, kNoticeMs, &reply, &length);
+    rados_buffer_free(reply);
+}
+
 // Returns the answers of the clients that watch the image, or an empty list if they cannot be determined.
 std::vector<Client::Answer> Client::answers() {
     char* reply = nullptr;
     size_t length = 0;
-    // An empty notification means a header change, as in the first versions of librbd.
     (void)rados_notify2(pool_, header_.c_str(), "", 0, kNoticeMs, &reply, &length);
     std::vector<Answer> found;
     if (reply == nullptr) return found;

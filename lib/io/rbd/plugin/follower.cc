@@ -31,9 +31,9 @@ void Client::follow() {
 }
 
 void Client::follow_up(const News& news) {
+    if (news.looked) keep_map(news);  // first: later looks do not show a mark that was removed
     if (news.changed) have_header_read();
     if (news.changed) follow_throttles();
-    if (news.looked) keep_map(news);
     if (doubts_map()) settle_doubts();
 }
 

@@ -308,6 +308,8 @@ void Client::take_look(News& news) {
         news.looked = true;
         news.flags = *flags;
         news.marks = look_marks_;
+        was_marked_at_look_.store(news.is_marked());
+        if (maps && (news.was_marked || news.is_marked())) was_marked_.store(true);
     }
 }
 

@@ -16,7 +16,8 @@
 // Changes by librbd for other clients (rbd flatten) fail without notice: the follower checks after each look.
 //
 // A rebuild of the map (rbd object-map rebuild) may lose the entries of objects that are created meanwhile.
-// So a map that loses its mark while the image is open is marked again.
+// So a map that loses its mark while the image is open is marked again, the last time right after the lock is
+// released: until then librbd may complete a rebuild for another client.
 #include <algorithm>
 #include <cerrno>
 #include <system_error>
@@ -62,14 +63,38 @@ bool Client::knows_of_invalid_map() const {
     return rbd_get_flags(image_, &flags) >= 0 && (flags & RBD_FLAG_OBJECT_MAP_INVALID) != 0;
 }
 
-// Blocks. Returns 0 or a negative errno.
-int Client::mark_map() const {
-    return rados_exec(pool_, header_.c_str(), "rbd", kSetFlags, kMarking.data(), kMarking.size(), nullptr, 0);
+// True if the header has the mark and librbd does not know it. Blocks when the header has changed.
+bool Client::misses_mark() const {
+    uint64_t flags = 0;
+    return rbd_get_flags(image_, &flags) >= 0 && (flags & RBD_FLAG_OBJECT_MAP_INVALID) == 0;
 }
 
-// A change of the header without an effect. Blocks. Returns 0 or a negative errno.
+// Blocks. Returns 0 or a negative errno. set_flags alone would create the header of a deleted image again.
+int Client::set_flags(std::span<const char> input) const {
+    rados_write_op_t change = rados_create_write_op();
+    rados_write_op_assert_exists(change);
+    rados_write_op_exec(change, "rbd", kSetFlags, input.data(), input.size(), nullptr);
+    const int result = rados_write_op_operate(change, pool_, header_.c_str(), nullptr, 0);
+    rados_release_write_op(change);
+    return result;
+}
+
+int Client::mark_map() const {
+    return set_flags(kMarking);
+}
+
+// A change of the header without an effect.
 int Client::change_nothing() const {
-    return rados_exec(pool_, header_.c_str(), "rbd", kSetFlags, kNothing.data(), kNothing.size(), nullptr, 0);
+    return set_flags(kNothing);
+}
+
+// Blocks. Reads the header, or if that is not possible, uses the last look.
+bool Client::is_marked() const {
+    std::array<char, 8> flags{};
+    const int bytes = rados_exec(pool_, header_.c_str(), "rbd", "get_flags", look_input_.data(),
+                                 look_input_.size(), flags.data(), flags.size());
+    if (bytes < static_cast<int>(flags.size())) return was_marked_at_look_.load();
+    return (flags[0] & RBD_FLAG_OBJECT_MAP_INVALID) != 0;
 }
 
 // Checks whether Ceph permits changes to the image. Blocks. A full cluster is not an error, because it
@@ -95,12 +120,18 @@ Status Client::may_resize() {
     return check_changes();
 }
 
-// Requires the image's lock. A map that librbd could not read is marked only in librbd's memory.
+// Requires the image's lock: only the owner marks the map. A map that librbd could not read is marked only in
+// librbd's memory.
 Status Client::begin_map() {
+    uint64_t features = 0;
+    if (int result = rbd_get_features(image_, &features); result < 0)
+        return refusal(-result, "cannot read the features of the image");
+    maps_objects_.store((features & RBD_FEATURE_OBJECT_MAP) != 0);
     if (read_only_ || !maps_objects_.load() || !knows_of_invalid_map()) return Status::ok();
     if (int result = mark_map(); result < 0)
         return refusal(-result, "cannot mark the object map of the image as invalid");
     marked_map_ = true;
+    was_marked_.store(true);
     log::warning("rbd:{}: the object map of the image is invalid and is not used: {}", options_.name(),
                  how_to_rebuild());
     return Status::ok();
@@ -113,9 +144,12 @@ void Client::keep_map(const News& news) {
     const bool was_marked = marked_map_ || news.was_marked || news.marks != marks_known_;
     marks_known_ = news.marks;
     // The flags may outlive the feature.
-    if (marked && maps_objects_.load() && !std::exchange(marked_map_, true))
-        log::warning("rbd:{}: the object map of the image has become invalid and is not used: {}",
-                     options_.name(), how_to_rebuild());
+    if (marked && maps_objects_.load()) {
+        if (misses_mark()) notify_librbd();
+        if (!std::exchange(marked_map_, true))
+            log::warning("rbd:{}: the object map of the image has become invalid and is not used: {}",
+                         options_.name(), how_to_rebuild());
+    }
     if (marked) return;
     marked_map_ = false;
     if (was_marked && maps_objects_.load()) {
@@ -151,6 +185,7 @@ void Client::settle_doubts() {
     auto over = [this, doubts](int result, std::span<const char>) {
         if (result >= 0) {
             settled_.store(doubts);
+            was_marked_.store(true);
             marks_.fetch_add(1);
         } else {
             must_mark_.store(true);
@@ -191,7 +226,8 @@ void Client::end_marks() {
         std::lock_guard lock(marks_lock_);
         if (ended_marks_.exchange(true)) return;
     }
-    if (!lost() && !read_only_ && maps_objects_.load() && doubts_map()) (void)mark_map();
+    if (!lost() && !read_only_ && maps_objects_.load() && (doubts_map() || was_marked_.load()))
+        note_last_mark(mark_map());
 }
 
 // Called when writing has ended. The map may have been rebuilt since the last look set marked_map_: librbd,
@@ -201,20 +237,24 @@ void Client::end_map() {
     // The follower has ended, perhaps before it took the last news.
     const bool marked = marked_map_ || news_.was_marked || news_.is_marked() || marks_.load() != marks_known_;
     const bool invalid = knows_of_invalid_map();
-    marked_at_end_ = marked || invalid || must_mark_.load();
+    if (marked || invalid || must_mark_.load()) was_marked_.store(true);
     const bool as_found = invalid == marked && !(invalid && doubts_map());
     if (as_found && !must_mark_.load()) return;
-    if (int result = mark_map(); result < 0)
-        log::error(
-            "rbd:{}: the object map of the image may lack the last writes, and is not marked as "
-            "invalid ({}): {}, before it is used again",
-            options_.name(), refusal(-result, "its header").to_string(), how_to_rebuild());
+    note_last_mark(mark_map());
 }
 
-// Called when the image is closed. Until it released the lock, librbd may have completed a rebuild of a
-// marked map for another client. A mark that is still there stays, and for the next owner it is harmless.
-void Client::mark_rebuilt_map() const {
-    if (marked_at_end_ && !lost()) (void)mark_map();
+// Called after the lock was released. A mark that is still there stays, and for the next owner it is
+// harmless.
+void Client::mark_rebuilt_map() {
+    if (was_marked_.load() && maps_objects_.load() && !lost()) note_last_mark(mark_map());
+}
+
+void Client::note_last_mark(int result) {
+    if (result >= 0 || result == -ENOENT || is_marked() || last_mark_failed_.exchange(true)) return;
+    log::error(
+        "rbd:{}: the object map of the image may lack the last writes, and is not marked as invalid ({}): "
+        "{}, before it is used again",
+        options_.name(), refusal(-result, "its header").to_string(), how_to_rebuild());
 }
 
 }  // namespace wss::io::rbd
