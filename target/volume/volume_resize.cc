@@ -164,7 +164,7 @@ Status VolumeSet::end_shrink(const Resize& change) {
     const bool there = remember(*change.volume, [&](Known& known) {
         known.sizes.end_shrink();
         known.sizes.resized = change.size_to_require(change.shrink_to, is_all);
-        if (!change.follows) known.sizes.part = change.volume->part_;
+        if (!change.follows || is_all) known.sizes.part = change.volume->part_;
     });
     if (!there) return removed_meanwhile();
     if (change.grows()) return Status::ok();
@@ -329,7 +329,9 @@ Status VolumeSet::Resize::end_later(VolumeSet& set, const std::shared_ptr<Begun>
 // it, while the storage keeps its former size and owner.
 void VolumeSet::Record::check_cut(const io::Backend& backend) {
     if (sizes.cut_from == 0) return;
-    if (!io::is_same_ownership(sizes.cut_ownership, backend.ownership()))
+    if (backend.limits().size == options.size)
+        part = 0;  // the storage was shrunk, and the volume covers all of it
+    else if (!io::is_same_ownership(sizes.cut_ownership, backend.ownership()))
         log::warning(
             "volume {}: another owner has had its storage since a shrink from {} to {} began: the storage is "
             "not shrunk, and data beyond the end is not served",

@@ -35,6 +35,7 @@ struct Shared {
     bool silent = false;                    // resizes time out
     bool awaits = false, given_up = false;  // waits for its owner; the operator has given up the wait
     bool slow = false;                      // reports trouble, but is not lost
+    std::string owner;                      // changes when another owner has had the storage
     std::optional<io::OpenOptions> opened;  // options of the last open
     std::function<void()> meanwhile;        // called once, during an open or a resize
     void let_happen() {
@@ -78,6 +79,7 @@ class SharedBackend final : public io::Backend {
     Status may_steal() const override { return shared_.elsewhere ? not_here() : Status::ok(); }
     static Status not_here() { return Status(Code::kInvalid, "its owner can be shut out only there"); }
     bool is_shared() const override { return true; }
+    std::string ownership() const override { return shared_.owner; }
     std::string describe() const override { return "shared"; }
 
   private:

@@ -337,6 +337,25 @@ TEST_F(ShrinkCutOff, a_stop_does_not_wait_for_engines) {
     stop();
 }
 
+TEST_F(ShrinkCutOff, a_shrink_that_the_storage_completed_leaves_the_volume_on_all_of_it) {
+    for (const char* next_owner : {"1", "2"}) {
+        shared_.owner = "1";
+        shared_.size = 4 << 20;
+        start();
+        operators_shrink_is_cut_off(2 << 20);
+        stop();
+        shared_.owner = next_owner;
+        for (const uint64_t bytes : {2 << 20, 1 << 20, 8 << 20}) {
+            shared_.size = bytes;
+            start();
+            expect_ended();
+            EXPECT_EQ(size(), bytes);
+            EXPECT_EQ(sizes(), RecordedSizes{});
+            stop();
+        }
+    }
+}
+
 TEST_F(ShrinkCutOff, a_shrink_that_is_abandoned_leaves_the_volume_on_a_part) {
     shared_.size = 4 << 20;
     start();
