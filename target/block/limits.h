@@ -48,9 +48,10 @@ constexpr uint32_t kInlineWish = 64;
 // descriptor. kIuMax has room for the largest immediate data of the protocol.
 constexpr uint32_t kIuMin = 64;
 constexpr uint32_t kIuMax = WSS_SRP_MAX_IT_IU_LEN;
-static_assert(kIuMax >= 8260, "a stock ib_srp asks for 68 + 8192 and warns when it gets less");
+static_assert(kIuMax >= 8260, "a stock ib_srp requests 68 + 8192 and warns when it gets less");
 
-// The largest transfer of one command: as much as a stock initiator and blk-mq's 256 segments of 4 KiB reach.
+// The largest transfer of one command: the maximum of a stock initiator, and of blk-mq's 256 segments of
+// 4 KiB.
 constexpr uint32_t kTransferMax = 1024 * 1024;
 // The optimal transfer length reported to initiators. Linux reads ahead twice this, so a sequential reader
 // has one command in flight while it copies another. A power of two, because partitioning tools align to it.

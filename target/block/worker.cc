@@ -13,8 +13,8 @@ namespace wss::block {
 AbortJob* AbortJob::join(AbortJob* present, AbortJob& joining) {
     joining.left.fetch_add(1, std::memory_order_relaxed);
     if (present == nullptr) return &joining;
-    // The follower's `left` includes this command. From now on, that one stands for the leader, whose end
-    // subtracts it.
+    // The follower's `left` already counts this command. From now on that count stands for the leader, and
+    // the end of the leader subtracts it.
     AbortJob& leader = joining.rank > present->rank ? joining : *present;
     AbortJob& follower = joining.rank > present->rank ? *present : joining;
     std::lock_guard guard(leader.lock);

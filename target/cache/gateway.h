@@ -14,7 +14,7 @@
 // Rules
 //  GW1  A forwarded command belongs to one reactor at a time. Each message passes it on, except kDelegated.
 //  GW2  The command objects, and the shares of volumes and initiators in them, belong to the reactor of the
-//       owner: command_pool.h holds for each reactor by itself.
+//       owner: the limits of command_pool.h apply to each reactor separately.
 //  GW3  Everything except commands is posted to the home reactor as a task, and its answer is posted back. A
 //       task takes the messages that were sent before it first.
 //  GW4  VolumeUse keeps a volume in the cache, and its OpenVolume of the home reactor, while another reactor

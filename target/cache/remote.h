@@ -40,8 +40,8 @@ class RemoteQueue final : public io::Queue {
   public:
     static constexpr uint32_t kJobs = 32, kPartBytes = 256 * 1024;
     static constexpr Nanoseconds kAwayMax = from_s(5);
-    // Time for a process that took the storage to join. It opens all its volumes first. Ceph may list a
-    // client that died for longer than open_timeout (a minute), so that a start fails and is repeated.
+    // Time for a process that took the storage to join. It opens all its volumes first. Its start fails and
+    // is repeated if Ceph still lists a dead client when open_timeout (a minute) has passed.
     static constexpr Nanoseconds kTakenMax = from_s(180);
     // Time for the process that served the volume before the target was restarted to join again.
     static constexpr Nanoseconds kLastMax = from_s(4);

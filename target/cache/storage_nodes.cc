@@ -199,11 +199,11 @@ static std::string taken_by(const Offer& later) {
     return fmt::format("the process at {} took it", later.engine->peer());
 }
 
-// A process that was paused, or is cut off from its storage, does not report that another one took it. The
-// place of a later process proves that, whether the last one runs or not: a process that follows the last one
-// took the storage from it, or found it as the last one released it. If the later process does not follow the
-// last one, a third party may have had the storage in between. True: nothing more is to be done for the
-// volume now.
+// A process that was paused, or is cut off from its storage, does not report that another one took it. But
+// the place of a later process proves the loss, whether the last process still runs or not. A process that
+// follows the last one took the storage from it, or found the storage as the last one released it. If the
+// later process does not follow the last one, a third party may have had the storage in between. True:
+// nothing more is to be done for the volume now.
 bool StorageNodes::note_last_lost(CachedVolume& volume, const Offer& last, const Offer& best) {
     const io::Succession reported = last.succession();
     if (last.kind == Offer::Kind::kLost) {

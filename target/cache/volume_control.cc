@@ -68,8 +68,8 @@ void VolumeControl::remove(CachedVolume& volume) {
         uses_.losses.told(volume);
     }
     uses_.engines.flush_completions();
-    // The caller drops the volume when `open` has no users. That must not be before a restart would drop it,
-    // too.
+    // The caller drops the volume when `open` has no users. So `open` is held until the removal is on stable
+    // storage: a restart before that would not drop the volume.
     volume.open->hold();
     volume.gate.when_quiet([this, &volume] {
         uses_.members.when_recorded([this, &volume, open = volume.open] {
@@ -344,8 +344,8 @@ void VolumeControl::destage_range(CachedVolume& volume, Stretch range, std::func
         ended();
     };
     auto looked = [this, &volume, dirty, asker, done = std::move(done)] {
-        // A dirty line that was lost during the walk was not visited, and would be destaged over later
-        // writes.
+        // The walk did not visit a dirty line that was lost meanwhile. If the line returned, it would be
+        // destaged over later writes.
         const bool needed = *dirty || uses_.members.now().lost.any_of(volume.wwid);
         needed ? uses_.destager.flush(volume, done, asker, true) : done(volume.removed() ? ENXIO : 0);
     };

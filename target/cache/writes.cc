@@ -289,8 +289,8 @@ void Writes::store_from_client(CacheCommand& command, bool fua) noexcept {
 }
 
 // An RS that is lost may still read the client's memory. The client closes its link to the RS before it
-// reuses the memory, and sends the command again. By RS1 the RS does not write data to the disk that it read
-// after that.
+// reuses the memory, and sends the command again. Data that the RS reads after that does not reach the disk
+// (RS1).
 void Writes::stored(Transfer& transfer, CacheStatus status) noexcept {
     CacheCommand& command = *static_cast<CacheCommand*>(transfer.context);
     if (transfer.error != 0 && command.volume->remote->answers_for_it(command.remote_engine))

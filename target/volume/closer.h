@@ -41,7 +41,7 @@ class Closer : public std::enable_shared_from_this<Closer> {
     // Releases `volumes`. Calls that wait for their storage end. Those without other users begin to close,
     // after a second at most.
     void release(std::vector<std::shared_ptr<Volume>> volumes);
-    // Returns when all volumes are closed whose last user was gone before this call.
+    // Returns when every volume whose last user was gone before this call is closed.
     void wait();
     // Closes the remaining volumes and joins the thread. Later, the last user of a volume closes it.
     void end();

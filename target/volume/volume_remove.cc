@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // VolumeSet: removes a volume by a command.
 //
-//   prepare   the receiver of the Deletion writes acknowledged data that storage lacks to storage, or refuses
+//   prepare   the receiver of the Deletion writes to storage the acknowledged data that it lacks, or refuses
 //   record    the state file records the deletion, so that a restart in between completes it
 //   remove    every reactor releases the volume
 //   forget    the record is dropped

@@ -345,9 +345,9 @@ void VolumeSet::Record::check_cut(const io::Backend& backend) {
     sizes.forget_cut();
 }
 
-// The observers have been told to drop the data beyond the end of a shrink that was cut off. The record of
-// the shrink stays until they have: a later start would otherwise serve that data, or drop data that was
-// written since. Storage that has grown meanwhile reports that afterwards.
+// The observers were requested to drop the data beyond the end of a shrink that was cut off. The record of
+// the shrink stays until they have done so: a later start would otherwise serve that data, or drop data that
+// was written since. Storage that has grown meanwhile reports that afterwards.
 void VolumeSet::Record::end_shrink(VolumeSet& set) const {
     auto change = set.begin_resize(options.name, volume->size(), true);
     if (!change) return;  // another change, which ends the shrink, has begun

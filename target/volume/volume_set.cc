@@ -493,7 +493,8 @@ Status VolumeSet::close_all() {
         // The file may hold a reverted change, or a deletion that outlasted its caller.
         std::lock_guard changing(change_m_);
         save_again();
-        // Set before another deletion begins: its volume could not be closed while that is being recorded.
+        // Set before another deletion can begin: a volume cannot be closed while its deletion is being
+        // recorded.
         std::lock_guard lock(m_);
         ends_ = true;
     }
