@@ -15,7 +15,7 @@ constexpr uint8_t bit(LineState state) {
 constexpr std::array<uint8_t, 7> kNext = {
     // absent: takes slots for a fill or a write, or is restored after a restart
     bit(LineState::kFilling),
-    // filling: the first data arrived or failed to, or all holders were lost
+    // filling: the first data arrived or its move failed, or all holders were lost
     bit(LineState::kClean) | bit(LineState::kDirty) | bit(LineState::kAbsent) | bit(LineState::kEvicting) |
         bit(LineState::kWiping),
     // clean: an evicted clean line needs no erasure (header.h, H3)

@@ -45,7 +45,7 @@ struct Options {
 
     // The initiator's name, and the secret that proves it. With a secret, the session refuses a target that
     // cannot prove that it knows the secret. Without one (empty), a target that requires authentication
-    // refuses the session. Over tls:// the secret also is the source of the pre-shared key.
+    // refuses the session. Over tls:// the secret is also the source of the pre-shared key.
     NamedSecret identity;
     fabric::tls::Files tls;  // for tls:// addresses, of the target and of cache engines
 

@@ -55,7 +55,7 @@ bool DataMemory::add_run(Payload& payload, Descriptors& descriptors, std::span<s
         }
     }
     if (payload.count == kDescriptorsMax) return false;
-    // Hold it before the next run is looked up: pinning that one may drop this one from the table.
+    // Hold the entry before the next run is looked up: pinning that run may drop this entry from the table.
     regions_.hold(*entry);
     payload.entries[payload.count++] = entry;
     descriptors.list[descriptors.count++] = next;

@@ -22,7 +22,7 @@ struct SizeNotices::State {
     uint64_t reported = 0;  // to the user; 0: nothing yet
     uint64_t lowest = 0;    // since `reported`; less than it while a shrink waits to be reported
     uint64_t latest = 0;
-    uint64_t known = UINT64_MAX;      // the size with which the first user begins at most
+    uint64_t known = UINT64_MAX;      // maximum size with which the first user begins
     uint64_t own_limit = UINT64_MAX;  // maximum size during the user's own resize
     uint64_t own_changes = 0;
     bool lost = false, loss_reported = false, watched = false, stopping = false;

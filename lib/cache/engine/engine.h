@@ -114,8 +114,8 @@ class Engine final : public reactor::Source {
     void leave(Nanoseconds limit, std::function<void(Status)> done);
     // Closes all connections and then calls `done`. After that the engine may be destroyed.
     void stop(std::function<void()> done);
-    // Call after stop(), whether that is done or not. The volumes that have no request in flight are used no
-    // longer. Returns their backends, which may then be closed.
+    // Call after stop(), even if its `done` was not called. Ends the use of the volumes that have no request
+    // in flight, and returns their backends, which may then be closed.
     std::vector<const io::Backend*> release_storage();
 
     uint64_t identity() const noexcept { return options_.identity; }

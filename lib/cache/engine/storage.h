@@ -9,7 +9,7 @@
 //
 // Rules
 //  RS1  A write reaches the disk only if the link is up when its data has arrived. An SE that has given up
-//       this engine may have reported the write to its client as failed, and the client has reused the
+//       this engine may have reported the write to its client as failed, and the client may have reused the
 //       memory.
 //  RS2  The engine joins again only when no operation is in flight: commands that an SE sends after a loss
 //       are executed after all commands from before it.

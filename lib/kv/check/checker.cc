@@ -56,7 +56,8 @@ struct Checker::Ring {
     std::atomic<uint64_t> begun{0};
 };
 
-// The highest timestamps of a key: acknowledged, of an acknowledged deletion, of one of unknown outcome.
+// The highest timestamps of a key: of an acknowledged write, of an acknowledged deletion, and of a deletion
+// of unknown outcome.
 struct Checker::Key {
     std::atomic<uint64_t> fingerprint{0}, acknowledged{0}, deleted{0}, perhaps_deleted{0};
 };

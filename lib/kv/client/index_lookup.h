@@ -26,9 +26,8 @@ class IndexLookup {
     Next begin(uint64_t fingerprint, const store::IndexFacts& facts) noexcept;
     // The found slot is not, or no longer, the key's: it is skipped from now on.
     Next again(const store::IndexFacts& facts) noexcept;
-    uint64_t offset() const noexcept {
-        return store::bucket_offset(group_, home() ^ distance_);
-    }  // in the index
+    // The offset in the index at which to read.
+    uint64_t offset() const noexcept { return store::bucket_offset(group_, home() ^ distance_); }
     // Updates `facts` with the bucket's information about the growth of the index.
     Next arrived(store::Bytes bucket, const store::ArenaView& arena, store::IndexFacts& facts,
                  store::SlotAddress& found) noexcept;

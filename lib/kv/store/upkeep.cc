@@ -231,8 +231,8 @@ bool Store::Parts::expire_one(Version& version) {
     // but never read.
     for (const Version* at = item.newest; at != &version; at = at->older)
         if (at->timestamp <= version.expires) return false;
-    // The same holds for a write that is about to come: its timestamp was chosen when it got the lock, and
-    // writes under locks are not rolled back.
+    // The same applies to the coming write of a transaction that holds the key's exclusive lock: its
+    // timestamp was chosen when it got the lock, and writes under locks are not rolled back.
     if (locks != nullptr && locks->is_exclusive(item.key)) return false;
     if (item.held > 0) return false;
     const RecordView record{.key = item.key, .timestamp = version.expires, .tombstone = true};
@@ -257,8 +257,8 @@ size_t Store::Parts::forget_decisions(size_t budget) {
         if (decision == nullptr || decision->logging || decision->since + options.decision_window > now)
             break;
         if (decision->timestamp.ticks() > latest_now.ticks() && floor.ticks() <= latest_now.ticks()) {
-            // Ahead of this clock: raising the floor would have writes of clients with correct clocks
-            // refused. If the clock was set back behind the floor, they are refused already.
+            // Ahead of this clock: after raising the floor, this partition would refuse writes of clients
+            // with correct clocks. If the clock was set back behind the floor, it already refuses them.
             decision->since = now;
             decision->unlink();
             decided.push_back(*decision);

@@ -82,7 +82,8 @@ Status Client::command_monitors(const std::string& failure_text, const std::func
     return refusal(result, failure_text);
 }
 
-// Asks Ceph. librbd also reports that a client is blocklisted while it ends the exclusive lock. Blocks.
+// Sends a request to Ceph, because librbd also reports a client as blocklisted while it ends the exclusive
+// lock. Blocks.
 bool Client::is_shut_out() const {
     return change_nothing() == -ESHUTDOWN;
 }
@@ -91,7 +92,7 @@ bool Client::is_shut_out() const {
 // those for other clients, could overwrite data of the next owner, which finds no former owner to shut out.
 Status Client::shut_itself_out() {
     constexpr const char* kFailure = "this client cannot be blocklisted, and could continue to write";
-    // One second more, so that mon_timeout whole seconds are left at the first command.
+    // The extra second leaves at least mon_timeout whole seconds for the first command.
     commands_until_ = SystemClock().now() + from_s(options_.mon_timeout + 1) + kCommandReserve;
     char* addresses = nullptr;
     if (int result = rados_getaddrs(cluster_, &addresses); result < 0) return refusal(-result, kFailure);

@@ -84,8 +84,8 @@ Status Client::take_lock() {
         const bool goes_on = keeps_taken_ && taking.former != 0;
         if (!goes_on) WSS_TRY(check_wanted());
         Locker locker;
-        // Before lock_owner(), which does not return the number. Other errors mean that there is no single
-        // holder.
+        // Called before lock_owner(), which does not return the number of the client. Errors other than
+        // ETIMEDOUT mean that there is no single holder.
         if (read_locker(locker) == -ETIMEDOUT)
             return refusal(ETIMEDOUT, "cannot read the holder of the exclusive lock");
         auto owner = lock_owner();
