@@ -42,9 +42,9 @@ struct wss_queue {
  * @awaited: opcode of the next message from the target; 0: it has been received, and the receive
  *	side does not write to this structure
  * @granted: WSS_CAP_AUTHENTICATE was negotiated
- * @proven: the target has proved its identity, or the session has no secret. Until then all messages
- *	are refused that are not part of the authentication or a logout. Written by the poller when it
- *	receives the proof, so a message that follows the proof finds it set
+ * @proven: the target has proved its identity, or the session has no secret. Until then, only messages
+ *	of the authentication and logouts are accepted. Written by the poller when it receives the
+ *	proof, so a message that follows the proof finds it set
  */
 struct wss_auth {
 	struct wss_srp_login_req login_req;

@@ -162,7 +162,8 @@ TEST_F(Clone, with_a_replaced_parent_keeps_the_lock_while_it_works_for_another_c
     ceph_.work_for_others(true);
     ceph_.clone(kImage, "other");
     EXPECT_TRUE(wait_for([this] { return backend_->suspended(); }));
-    std::this_thread::sleep_for(std::chrono::milliseconds(1500));  // the release cannot be waited for
+    // Enough time for a release, which must not happen.
+    std::this_thread::sleep_for(std::chrono::milliseconds(1500));
     EXPECT_EQ(ceph_.lock_owner(), client());
     ceph_.work_for_others(false);
     EXPECT_TRUE(wait_for([this] { return ceph_.lock_owner() == 0; }));

@@ -299,7 +299,7 @@ TEST_F(ObjectMap, that_is_marked_and_rebuilt_while_settings_are_not_answered_is_
     ceph_.rebuild_map();
     look(3);
     std::jthread end([this] { close(); });
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the follower is asked to stop
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // close() requests the follower to stop
     ceph_.release();
     end.join();
     EXPECT_EQ(ceph_.lock_owner(), 0u);

@@ -5,7 +5,7 @@
 //
 // The OSDs hold their data in memory and run on the same processors, so the figures exclude the disks and the
 // network of a real cluster. `cpu_us` is the processor time of the client and of WSS's processes. `osd_us` is
-// that of the OSDs and the monitor: a hit needs none, a read by librbd does. With shared memory the engines'
+// that of the OSDs and the monitor, which serve reads by librbd but no hits. With shared memory the engines'
 // processors copy data to the client; with RDMA the adapter does that.
 #include "tools/wssbench/ceph.h"
 

@@ -52,7 +52,7 @@ class BenchClient(KvctlProcess):
         return [*self.prefix, *self.kvctl.words("--json", "--algorithm", self.algorithm, *self.chance.choice(MODES), "bench", *words)]
 
     def load(self) -> None:
-        """Writes all records, with a right clock."""
+        """Writes all records, with a correct clock."""
         words = [word for name, value in {**WORKLOAD, "txnlen": KEYS[0], "fieldlength": LENGTHS[0]}.items() for word in ("-p", f"{name}={value}")]
         done = self.kvctl.run("bench", *words, "--phase", "load", "--verify", seconds=limits.VERIFY)
         if done.returncode != DONE:

@@ -18,7 +18,7 @@ TIMEOUT = int(5 * limits.SLOW)  # of a request, in seconds
 
 
 class Kvctl:
-    """Commands with a right clock, which end by themselves."""
+    """Runs kvctl commands that end by themselves, with a correct clock."""
 
     def __init__(self, build: Path, target: str):
         self.program, self.target = build / "kvctl", target

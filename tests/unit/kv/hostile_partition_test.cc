@@ -50,7 +50,7 @@ class FakePartition final : public fabric::ListenHandler {
             header.is_reply = true;
             if (greet_(channel, hello, header)) return;
             lane().flush_now();
-            channel.close("as its test says");
+            channel.close("closed by the test");
         }
         void on_ended(const Status&) noexcept override {}
 

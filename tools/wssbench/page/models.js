@@ -2,7 +2,7 @@
 // From a card (tools/wssbench/card.h) to the models of its charts, by the reader's choices.
 "use strict";
 
-const LATENCY_LINES = 12; // more cannot be told apart
+const LATENCY_LINES = 12; // a reader cannot distinguish more
 const OWN_UNIT = "the paper's";
 const choices = {fabric: "all", method: "all", unit: OWN_UNIT};
 

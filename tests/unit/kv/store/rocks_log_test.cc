@@ -239,7 +239,8 @@ void compact(const Directory& directory, Clocks& clocks, Timestamp expected_to_g
     FAIL() << "no compaction dropped the old decision";
 }
 
-// Another partition would be told that the committed transaction was aborted, and would abort its part.
+// Another partition would receive the answer that the committed transaction was aborted, and would abort its
+// part.
 TEST(KvRocksLog, decisions_are_kept_for_a_day_of_running_time_whatever_the_time_of_day) {
     Directory directory;
     Clocks clocks;
