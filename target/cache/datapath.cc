@@ -89,7 +89,7 @@ void Datapath::buffer_ready(CacheCommand& command, std::byte* buffer, const Buff
     // The buffer may serve only the fill.
     if (command.phase == CacheCommand::Phase::kFetch && reads_.fetches(command)) return;
     (command.is_ahead ? command.volume->counters.read_ahead_bytes
-                      : command.volume->counters.through_us_bytes) += command.length;
+                      : command.volume->counters.through_target_bytes) += command.length;
     command.is_write ? writes_.start(command) : reads_.buffer_ready(command);
 }
 

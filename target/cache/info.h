@@ -17,7 +17,7 @@ struct CacheCounters {
     uint64_t fast_path_hits = 0;  // part of read_hits: on the fast path of hit.cc
     uint64_t out_of_band_reads = 0, out_of_band_read_bytes = 0;
     uint64_t out_of_band_writes = 0, out_of_band_write_bytes = 0;
-    uint64_t through_us_bytes = 0;  // data of commands that passed through buffers of the target
+    uint64_t through_target_bytes = 0;  // data of commands that passed through buffers of the target
     uint64_t storage_read_bytes = 0, storage_write_bytes = 0;
     uint64_t read_ahead_bytes = 0;  // read from storage for read-ahead
     uint64_t writes = 0, write_bytes = 0;
@@ -29,7 +29,7 @@ struct CacheCounters {
     uint64_t direct_reads = 0, direct_writes = 0;  // between real storage on another node and the client
     // Bytes of fills (with read-ahead) and destaging: directly between an engine and real storage on another
     // node, and through the target.
-    uint64_t upkeep_direct_bytes = 0, upkeep_through_us_bytes = 0;
+    uint64_t upkeep_direct_bytes = 0, upkeep_through_target_bytes = 0;
 };
 
 struct EngineInfo {

@@ -75,7 +75,8 @@ class StorageNodes {
     void aim(Transfer& transfer, const StagingBuffer& staging, EngineIndex engine, uint32_t offset) noexcept;
     void quarantine(const StagingBuffer& staging, EngineIndex engine, uint64_t handle) noexcept;
     static void count_upkeep(CachedVolume& volume, const StagingBuffer& staging, uint64_t bytes) noexcept {
-        (staging ? volume.counters.upkeep_direct_bytes : volume.counters.upkeep_through_us_bytes) += bytes;
+        (staging ? volume.counters.upkeep_direct_bytes : volume.counters.upkeep_through_target_bytes) +=
+            bytes;
     }
     // The storage that lends this buffer, if it still serves the volume.
     EngineLink* storage_of(const StagingBuffer& staging, const CachedVolume& volume) noexcept;

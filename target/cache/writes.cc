@@ -63,8 +63,8 @@ void Writes::run(CacheCommand& command) noexcept {
             direct = direct && commands_.attached(command, slot);
         if (!line.line->holders().empty()) index_.touch(*line.line, line.touched);
     }
-    const bool through_us = storage && !commands_.reaches_storage(command);
-    if ((through_us || !direct || command.attempts > 0) && command.buffer == nullptr) {
+    const bool through_target = storage && !commands_.reaches_storage(command);
+    if ((through_target || !direct || command.attempts > 0) && command.buffer == nullptr) {
         Commands::rest(command);
         return command.owner->need_buffer(command);
     }

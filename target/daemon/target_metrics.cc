@@ -124,7 +124,7 @@ void add_cached_volume(Samples& out, const cache::CachedVolumeInfo& volume) {
     counter(out, "wss_cache_engine_write_bytes_total", "bytes that engines received from clients", name,
             c.out_of_band_write_bytes);
     counter(out, "wss_cache_through_target_bytes_total", "bytes of commands that passed through the target",
-            name, c.through_us_bytes);
+            name, c.through_target_bytes);
     counter(out, "wss_cache_storage_read_bytes_total", "bytes read from real storage", name,
             c.storage_read_bytes);
     counter(out, "wss_cache_storage_write_bytes_total", "bytes written to real storage", name,
@@ -136,7 +136,7 @@ void add_cached_volume(Samples& out, const cache::CachedVolumeInfo& volume) {
             "bytes filled and destaged directly between an engine and a storage process", name,
             c.upkeep_direct_bytes);
     counter(out, "wss_cache_upkeep_through_target_bytes_total",
-            "bytes filled and destaged through the target", name, c.upkeep_through_us_bytes);
+            "bytes filled and destaged through the target", name, c.upkeep_through_target_bytes);
     counter(out, "wss_cache_destaged_bytes_total", "dirty bytes destaged", name, c.destaged_bytes);
     counter(out, "wss_cache_destage_errors_total", "failed writes of dirty data to real storage", name,
             c.destage_errors);

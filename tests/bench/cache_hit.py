@@ -84,7 +84,7 @@ def measure(build: Path, cached: bool, block: int, depth: int, reads: int) -> tu
         fio(uri, "--rw=randread", f"--bs={block}", f"--iodepth={depth}", f"--number_ios={reads}", f"--io_size={reads * block}")
         if cached:
             after = ask(control, "cache.status")["volumes"][0]["counters"]
-            assert after["through_us_bytes"] == before["through_us_bytes"], "every read must be a hit that bypasses the target"
+            assert after["through_target_bytes"] == before["through_target_bytes"], "every read must be a hit that bypasses the target"
             assert after["fast_path_hits"] > before["fast_path_hits"], "hits must use the fast path"
         return client.instructions(), target.instructions()
 

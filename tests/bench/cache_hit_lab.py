@@ -99,7 +99,7 @@ class Case:
         done = since(self.vms, before)
         if self.engines:
             moved, ours = difference(self.machines.counters(), counters), difference(self.driver.counters(), ours)
-            assert moved["through_us_bytes"] == moved["storage_read_bytes"] == 0, moved
+            assert moved["through_target_bytes"] == moved["storage_read_bytes"] == 0, moved
             assert ours["engine_completions"] >= reads and ours["engine_bytes"] >= reads * load.block, ours
         return done
 

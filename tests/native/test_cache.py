@@ -74,7 +74,7 @@ def test_hit_comes_from_the_engines_and_no_byte_of_it_passes_through_the_target(
         before, engines = cluster.counters(), [engine.status()["counters"] for engine in cluster.engines]
         qemu_io(server, "read -P 0x5a 0 4M", "read -P 0x5a 64k 4k", "read -P 0x5a 100k 60k")
         after = cluster.counters()
-        assert after["through_us_bytes"] == before["through_us_bytes"], "no byte of a hit may pass through the target"
+        assert after["through_target_bytes"] == before["through_target_bytes"], "no byte of a hit may pass through the target"
         assert after["storage_read_bytes"] == before["storage_read_bytes"]
         moved = after["out_of_band_read_bytes"] - before["out_of_band_read_bytes"]
         assert moved == 4 * MIB + 64 * KIB
@@ -118,7 +118,7 @@ def test_write_back_moves_data_from_client_to_engines_and_a_flush_destages_it(ki
         disk.write(0x77, MIB, MIB)
         written = cluster.counters()
         assert written["out_of_band_write_bytes"] - before["out_of_band_write_bytes"] == MIB
-        assert written["through_us_bytes"] == before["through_us_bytes"], "no byte may pass through the target"
+        assert written["through_target_bytes"] == before["through_target_bytes"], "no byte may pass through the target"
         assert written["storage_write_bytes"] == before["storage_write_bytes"]
         assert cluster.dirty() == 16
         image = tmp_path / "disk.img"

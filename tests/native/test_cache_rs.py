@@ -141,7 +141,7 @@ def test_data_of_misses_and_hits_and_writes_does_not_pass_through_the_target(kin
             after = cluster.counters()
             assert after["direct_reads"] == missed["direct_reads"] and after["read_hits"] > missed["read_hits"]
             assert storage.counters()["storage_reads"] == disk["storage_reads"], "a hit must not read the disk"
-            assert after["through_us_bytes"] == before["through_us_bytes"], "no byte of a command may pass through the target"
+            assert after["through_target_bytes"] == before["through_target_bytes"], "no byte of a command may pass through the target"
 
 
 def test_data_of_fills_and_read_ahead_and_destaging_does_not_pass_through_the_target(kind, tmp_path, nbd):
@@ -167,8 +167,8 @@ def test_data_of_fills_and_read_ahead_and_destaging_does_not_pass_through_the_ta
             assert after["read_ahead_bytes"] > 0 and after["read_hits"] > 0
             moved = after["upkeep_direct_bytes"] - before["upkeep_direct_bytes"]
             assert moved == after["fill_bytes"] + after["destaged_bytes"] - before["fill_bytes"] - before["destaged_bytes"]
-            assert after["upkeep_through_us_bytes"] == before["upkeep_through_us_bytes"], "no byte of it may pass through the target"
-            assert after["through_us_bytes"] == before["through_us_bytes"]
+            assert after["upkeep_through_target_bytes"] == before["upkeep_through_target_bytes"], "no byte of it may pass through the target"
+            assert after["through_target_bytes"] == before["through_target_bytes"]
             assert bytes_with_target(cluster, storage) == crossed, "engines and storage must exchange no byte with the target"
 
 

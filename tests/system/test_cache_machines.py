@@ -43,7 +43,7 @@ def assert_hits_cross_no_target(it: Machines, device: str) -> None:
     moved = difference(it.counters(), before)
     driver, target = difference(it.driver.counters(), driver_before), difference(it.target.counters(), target_before)
     moves = sum(engine.counters()["moves"] for engine in it.engines) - moves_before
-    assert moved["through_us_bytes"] == 0 and moved["storage_read_bytes"] == 0, moved
+    assert moved["through_target_bytes"] == 0 and moved["storage_read_bytes"] == 0, moved
     assert moved["out_of_band_read_bytes"] == SIZE, moved
     assert driver["engine_bytes"] == SIZE and driver["engine_completions"] == SIZE // LINE, driver
     assert moves == SIZE // LINE, "an engine must do one RDMA per request"
@@ -106,7 +106,7 @@ def test_misses_and_writes_go_directly_between_the_client_and_the_storage_machin
             before, target_before, engine_before = it.counters(), it.target.counters(), it.driver.counters()["engine_bytes"]
             it.fio(device, f"{AREA} {words}")
             moved, target = difference(it.counters(), before), difference(it.target.counters(), target_before)
-            assert moved["through_us_bytes"] == moved["upkeep_through_us_bytes"] == 0, moved
+            assert moved["through_target_bytes"] == moved["upkeep_through_target_bytes"] == 0, moved
             # Lines that were read ahead count as hits.
             assert moved[counter] > 0 and moved[counter] + moved["read_hits"] == SIZE // LINE, moved
             assert target["rdma_writes"] == target["rdma_reads"] == 0, target

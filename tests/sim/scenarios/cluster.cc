@@ -486,7 +486,7 @@ class ClusterRun {
             result_.direct_writes += volume.counters.direct_writes;
             const cache::CacheCounters& counters = volume.counters;
             result_.upkeep_direct += counters.upkeep_direct_bytes;
-            result_.upkeep += counters.upkeep_direct_bytes + counters.upkeep_through_us_bytes;
+            result_.upkeep += counters.upkeep_direct_bytes + counters.upkeep_through_target_bytes;
         }
     }
 

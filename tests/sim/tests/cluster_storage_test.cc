@@ -343,8 +343,8 @@ TEST_F(StorageElsewhere, fills_and_destages_do_not_cross_the_target) {
     ASSERT_EQ(run(1, Operation::kFlush), Outcome::kOk);
     EXPECT_EQ(counters().destaged_bytes, 65536u);
     EXPECT_EQ(counters().upkeep_direct_bytes, filled.fill_bytes + 65536);
-    EXPECT_EQ(counters().upkeep_through_us_bytes, 0u);
-    EXPECT_EQ(counters().through_us_bytes, 0u);
+    EXPECT_EQ(counters().upkeep_through_target_bytes, 0u);
+    EXPECT_EQ(counters().through_target_bytes, 0u);
     EXPECT_EQ(bytes_with_target(), 0u);
     // The destaged data is on the disk.
     set_policy(cache::Policy::kNone);
@@ -371,7 +371,7 @@ TEST_F(StorageElsewhere, the_target_relays_data_between_the_storage_and_an_engin
     ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);
     // The first attempt stays in flight until the network gives up.
     ASSERT_EQ(run(0, Operation::kFlush), Outcome::kOk);
-    EXPECT_EQ(counters().upkeep_through_us_bytes, 65536u);
+    EXPECT_EQ(counters().upkeep_through_target_bytes, 65536u);
     EXPECT_EQ(counters().upkeep_direct_bytes, 0u);
     EXPECT_EQ(reached(), 1u) << "the other engine had no request, so its cut is unnoticed";
     world_.heal_all();

@@ -63,7 +63,8 @@ TEST_F(FailingStorage, a_failed_read_that_fills_through_the_target_is_submitted_
     EXPECT_EQ(counters().direct_reads, 1u);
     EXPECT_EQ(counters().done_again, 0u);
     EXPECT_EQ(run(0, Operation::kRead), Outcome::kOk);
-    EXPECT_TRUE(until([&] { return counters().upkeep_through_us_bytes > 0; })) << "the read filled the line";
+    EXPECT_TRUE(until([&] { return counters().upkeep_through_target_bytes > 0; }))
+        << "the read filled the line";
 }
 
 TEST_F(FailingStorage, a_failed_read_under_dirty_sub_blocks_is_submitted_once) {
