@@ -48,7 +48,7 @@ int wss_iu_array_alloc(struct wss_iu_array *array, struct ib_device *ibdev, unsi
 }
 
 /**
- * wss_iu_array_free - mirror of wss_iu_array_alloc(), also if that failed or was not called
+ * wss_iu_array_free - mirror of wss_iu_array_alloc(), even if that failed or was not called
  * @array: the array; empty afterwards
  * @ibdev: the device for which it was mapped
  */

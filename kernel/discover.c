@@ -129,7 +129,7 @@ static void wss_take_designator(const u8 *d, u8 len, struct wss_lun_id *id)
 
 /*
  * Identifies a unit without a designator by its serial number, which is unique per vendor and
- * product. Return: 0, also if the unit has no serial number; or -errno.
+ * product. Return: 0, even if the unit has no serial number; or -errno.
  */
 static int wss_take_serial(struct wss_session *sess, const u8 lun[8], struct wss_lun_id *id,
 			   struct wss_error *err)

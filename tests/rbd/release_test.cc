@@ -82,7 +82,7 @@ TEST_F(Release, ends_the_wait_for_an_owner_that_was_killed_after_it) {
     EXPECT_LT(ceph_.answered(Kind::kWatchers), 10u) << "looks once a second";
 }
 
-// The answers of live clients take seconds beside a dead one.
+// While a client is dead, the answers of live ones take seconds.
 TEST_F(Release, is_noticed_by_an_opening_that_waited_for_answers) {
     ceph_.set_lock_owner(kOwner);
     ceph_.add_watcher(kOwner);

@@ -8,11 +8,11 @@
 // it. Other programs (qemu, rbd bench) write no owner mark.
 //
 // The holder mark names the last client that had the image, and its term, which is higher than those of all
-// clients before it. It also contains the term of the first client of the chain. Each member of the chain
-// shut out the one before it, and in between no other client of any program had the image; or the one before
-// it released the image in an orderly way. A read-only client writes this mark, too. Otherwise the next
-// client could not distinguish it from a program that writes no mark. A copy of an image has a copy of the
-// mark.
+// clients before it. It also contains the term of the first client of the chain. Each later member of the
+// chain took the image in one of two ways: it shut out the member before it, and no other client of any
+// program had the image in between, or that member had released the image in an orderly way. A read-only
+// client writes this mark, too. Otherwise the next client could not distinguish it from a program that writes
+// no mark. A copy of an image has a copy of the mark.
 #pragma once
 
 #include <rados/librados.h>

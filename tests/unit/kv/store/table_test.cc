@@ -38,7 +38,8 @@ struct TableTest : ::testing::Test {
                 std::as_writable_bytes(std::span(index))};
 };
 
-// Collection publishes only what the slot may show. Without a slot it offers one.
+// Collection publishes an item only if its slot may have shown the collected version, or if it has no slot:
+// publish() then offers it one.
 TEST_F(TableTest, item_without_a_slot_shows_nothing) {
     Item& item = make_full("key");
     for (Version* at = item.newest; at != nullptr; at = at->older) table.cool(*at);
