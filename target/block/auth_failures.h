@@ -9,7 +9,8 @@
 // those of one more name. So failures of many names neither end nor avoid a suspension, and they do not
 // affect other sources.
 //
-// Thread-safety: all methods; a lock per login attempt, none per command.
+// Thread-safety: all methods may be called from any thread. They lock once per login attempt, never per
+// command.
 #pragma once
 
 #include <cstdint>

@@ -54,12 +54,12 @@ class StorageOffers {
     // kNone, with `engine` nullptr, if this RS has no such volume.
     StorageOffer of(EngineLink& engine, const CachedVolume& volume) const noexcept;
     StorageOffer best(const CachedVolume& volume) const noexcept;
-    // That of the process that served the volume last.
+    // The offer of the process that served the volume last.
     StorageOffer last(const CachedVolume& volume) const noexcept;
     // Records the places of the processes that are here.
     void note_seen(const CachedVolume& volume) const noexcept;
-    // That of a process that had the storage later than the one at `place`, whether it still has it or not.
-    // An offer that does not follow that place is preferred: it proves that the place has no successor.
+    // The offer of a process that had the storage later than the one at `place`, whether it still has it or
+    // not. An offer that does not follow that place is preferred: it proves that the place has no successor.
     StorageOffer later_than(const io::Succession& place, const CachedVolume& volume) const noexcept;
     // The best offer of the processes that took the storage from the one that had it
     // (RemoteQueue::note_taken()). Of equally good offers, the latest.

@@ -16,8 +16,8 @@
 // timestamps before them. When the clock reaches a span, a client that still has such an id is refused and
 // leases another one.
 //
-// A restarted partition has no leases. Clients return with their ids. A new client that was leased one of
-// these ids meanwhile is refused where both meet, and leases another one.
+// A restarted partition has no leases. Clients return with their ids. If a new client was leased one of these
+// ids meanwhile, the partition to which both connect refuses the later one, which then leases another id.
 //
 // Thread-safety: none; belongs to the service's reactor.
 #pragma once

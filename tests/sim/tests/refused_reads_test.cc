@@ -46,7 +46,7 @@ class RefusedReads : public HostileEngineTest {
         return client_.start(0, block::testing::cdb_read16(line * kLine, kLines * kLine),
                              wire::CommandRequest::Direction::kIn, {client_.remote(0, kLines * kLineBytes)});
     }
-    // Reads, from storage, lines that are then in engines.
+    // Reads lines from storage, so that engines have them afterwards.
     void fill(uint64_t line) {
         const uint64_t tag = start(line);
         ASSERT_TRUE(until([&] { return client_.answered(tag); }));
