@@ -496,7 +496,7 @@ static void wss_remove_claimed(struct wss_volume *vol, bool force)
 /**
  * wss_unmap - remove a disk or a pending map
  * @name: `wssN` or `pendingN`
- * @force: also while it is open; requests in flight fail. If another unmap of the disk waits for
+ * @force: even while it is open; requests in flight fail. If another unmap of the disk waits for
  *	requests, that unmap becomes a forced one and removes the disk
  * @err: the reason for a failure
  *

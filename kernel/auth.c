@@ -288,7 +288,7 @@ static int wss_auth_converse(struct wss_chan *chan, struct crypto_shash *hash,
  * @err: the reason for a failure
  *
  * Context: sleeps, bounded and interruptible.
- * Return: 0, also without a secret; or -errno, and the channel must not be used.
+ * Return: 0, even without a secret; or -errno, and the channel must not be used.
  */
 int wss_auth_channel(struct wss_chan *chan, struct wss_error *err)
 {

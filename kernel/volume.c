@@ -392,7 +392,7 @@ void wss_volume_kill(struct wss_volume *vol)
 /**
  * wss_volume_claim - claim a volume for removal; wss_volume_remove() follows
  * @vol: in its session's list, under sess->mutex
- * @force: also while it is open, or still being mapped
+ * @force: even while it is open, or still being mapped
  * @err: the reason for a failure
  *
  * Return: 0 with a reference, and no other caller can claim it; or -EBUSY.

@@ -56,7 +56,7 @@ class RemoteQueue final : public io::Queue {
     RemoteState& state() noexcept { return *state_; }
     // The volume is served by `volume` of this RS from now on.
     void attach(const EngineLink& engine, const wire::CacheVolume& volume, const io::Succession& succession);
-    // The processes of its storage, also before a restart of the target.
+    // The processes of its storage, including those before a restart of the target.
     const ServedBy& served() const noexcept { return server_.places; }
     // Place of the RS that served the volume last.
     const io::Succession& succession() const noexcept { return server_.places.last; }
@@ -85,7 +85,7 @@ class RemoteQueue final : public io::Queue {
     // The owner of the storage when engines took data that the storage lacks, or at attach(); 0: unknown.
     uint64_t owner() const noexcept { return owner_; }
     void note_owner(uint64_t owner) noexcept { owner_ = owner; }
-    // Identity of the RS that served the volume last, also before a restart of the target; 0: unknown.
+    // Identity of the RS that served the volume last, perhaps before a restart of the target; 0: unknown.
     uint64_t served_by() const noexcept { return server_.identity; }
     // Restore the state from before a restart of the target: served(), and the owner and process of a
     // volume of which engines may hold dirty lines. `taken`: as taken_from(). The wait begins now.
@@ -98,7 +98,7 @@ class RemoteQueue final : public io::Queue {
     void refuse(bool at_once) noexcept { refuses_ = at_once; }
     // nullptr: the RS is away.
     EngineLink* storage() const noexcept;
-    // True for the connection of the RS that served the volume last, also after that has ended.
+    // True for the connection of the RS that served the volume last, even after that has ended.
     bool was_served_by(const EngineLink& engine) const noexcept {
         return index_ == engine.index() && incarnation_ == engine.identity().incarnation;
     }

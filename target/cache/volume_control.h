@@ -66,7 +66,7 @@ class VolumeControl final : public MembersObserver, public RecoveryObserver {
     // ---- Freezing and flushing
     // SE3, for operations that the cache does not handle: when `done` is called, no command of the volume is
     // active, and real storage has the data of `range`, or of the whole volume if `range` is empty. With
-    // kChanged nothing is cached in `range`. This holds until thaw(), which must follow also after an error.
+    // kChanged nothing is cached in `range`. This holds until thaw(), which must follow even after an error.
     // False: the volume is being removed; neither `done` nor thaw() follows.
     [[nodiscard]] bool freeze(CachedVolume& volume, Stretch range, Frozen use,
                               std::function<void(int error)> done, Asker asker);

@@ -296,7 +296,7 @@ Status EngineDaemon::stop(const daemon::Step& next) {
     return first;
 }
 
-// Closes the storage of the volumes, also after a failed step of a stop, because the process then exits
+// Closes the storage of the volumes, even after a failed step of a stop, because the process then exits
 // without destructors. Storage that does not answer a request cannot be closed.
 void EngineDaemon::close_volumes() {
     if (backends_.empty()) return;

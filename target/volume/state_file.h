@@ -24,8 +24,8 @@ struct StoredVolume {
     Identity identity;
     RecordedSizes sizes;
     bool write_protected = false;  // made read-only at run time
-    bool access_changed = false;   // at run time, to options.access, also of declared volumes
-    bool limits_changed = false;   // at run time, to options.limits, also of declared volumes
+    bool access_changed = false;   // at run time, to options.access; declared volumes included
+    bool limits_changed = false;   // at run time, to options.limits; declared volumes included
     bool unmade = false;           // never opened, or deleted: its storage may be created
     bool deleted = false;          // its deletion is not complete; only name and identity are known
     bool operator==(const StoredVolume&) const = default;

@@ -4,7 +4,7 @@
 //
 //   start() → opened() → submit() → completed(), in any number → close() → over()
 //
-// over() is called once, also after an error. All calls are on the thread's reactor.
+// over() is called once, even after an error. All calls are on the thread's reactor.
 #pragma once
 
 #include <cstdlib>

@@ -63,7 +63,7 @@ void add_unmap(CLI::App& app, Context& context) {
     CLI::Option* device = command->add_option(
         "DEVICE", arguments.device, "wss0 or /dev/wss0; pending0 for a map that waits for its target");
     CLI::Option* all = command->add_flag("--all", arguments.all, "every device");
-    command->add_flag("--force", arguments.force, "also while it is open: its users get I/O errors");
+    command->add_flag("--force", arguments.force, "even while it is open: its users get I/O errors");
     device->excludes(all);
     command->callback([&context, device, all] {
         if (device->count() + all->count() == 0) throw CLI::RequiredError("DEVICE or --all");

@@ -26,7 +26,7 @@ REMEMBERED = 65536  # requests and answers in the history
 MODES = ([], ["--one-sided", "on"], ["--one-sided", "on", "--address-cache", "0"], ["--transport", "ring"],
          ["--one-sided", "on", "--transport", "ring"], ["--session-order"])
 UNKNOWN = "outcome unknown"  # in the error of a command
-ANSWER = TIMEOUT + limits.CLIENT  # seconds until a request has an answer, also while its client is stopped
+ANSWER = TIMEOUT + limits.CLIENT  # seconds until a request has an answer, even while its client is stopped
 
 
 class Counter:

@@ -5,7 +5,7 @@
 // Product code: as in the scenario "cluster" (cluster.h). Simulated: time, random numbers, network, image.
 // The first phase injects faults:
 //
-//   storage processes   start, and take the image from its holder; are killed, also while they take the
+//   storage processes   start, and take the image from its holder; are killed, even while they take the
 //                       image; are stopped cleanly, and perhaps restarted at once; are cut off from the
 //                       image, the target or an engine, or from all of them, as if they were paused; start
 //                       read-only by mistake

@@ -107,7 +107,7 @@ TEST_F(ClusterForget, data_that_only_forgotten_engines_hold_is_lost_and_not_read
     EXPECT_EQ(run(b_, Operation::kFlush), Outcome::kOk);
     for (EngineNode& engine : engines_) start_engine(engine);
     restart();
-    EXPECT_EQ(run(a_, Operation::kRead), Outcome::kMediumError) << "also after another restart";
+    EXPECT_EQ(run(a_, Operation::kRead), Outcome::kMediumError) << "even after another restart";
     ASSERT_TRUE(give_up("a"));
     EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kMediumError) << "acknowledged data is not stable";
     a_.shared.model.crash();  // the operator gave up the unflushed data

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Polled I/O completes without interrupts, also after I/O that uses interrupts, and its timeouts work."""
+"""Polled I/O completes without interrupts, even after I/O that uses interrupts, and its timeouts work."""
 
 from tests.system.behaviour.rig import Rig
 

@@ -45,7 +45,7 @@ ENDINGS = {
     0x02010000: ("OK", False),  # recovered error: the data is valid
     0x02023A00: ("ENODEV", False),  # no medium
     0x02031100: ("ENODATA", False),  # unrecovered read error
-    0x02030C00: ("EIO", False),  # write error, also of a flush
+    0x02030C00: ("EIO", False),  # write error, even of a flush
     0x02044400: ("EREMOTEIO", False),  # internal target failure
     0x02052000: ("EREMOTEIO", False),  # invalid operation code
     0x02052100: ("EIO", False),  # beyond the end

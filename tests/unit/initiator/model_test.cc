@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Many random requests in flight, against a model in memory: reads return the last written data, whatever
-// path the data took, and also when connections are cut.
+// path the data took, even when connections are cut.
 #include <map>
 
 #include "tests/unit/initiator/bench.h"
