@@ -194,8 +194,8 @@ Json labels_in(const Point& point, const Json& differing) {
     return labels;
 }
 
-// The turns of the point's row in other units, for a choice of the reader. A point that is the best of
-// several rows has only the unit that follows from its own.
+// The turns of the point's row in other units, among which the reader chooses. A point that is the best of
+// several rows has only MB/s, which follows from its own unit.
 Json other_units(const Json& card, const Point& point) {
     static const std::vector<std::string> kOperations = {"rate", "us", "mb", "mb_per_s"};
     for (const std::string& column : strings(card["y"]))

@@ -118,8 +118,8 @@ int wss_kv_submit_put_all(struct wss_kv* kv, const struct wss_kv_write* writes, 
                           uint64_t* timestamp, wss_kv_done done, void* context);
 
 /*
- * Writes one key if its latest version is `expected` (0: if the key is absent). -EAGAIN: it is a different
- * one, and `timestamp` (may be NULL) is the latest version. -EINPROGRESS: as above.
+ * Writes one key if its latest version is `expected` (0: if the key is absent). -EAGAIN: the latest version is
+ * another, and `timestamp` (may be NULL) is that version. -EINPROGRESS: as above.
  */
 int wss_kv_put_if(struct wss_kv* kv, const struct wss_kv_write* write, uint64_t expected,
                   uint64_t* timestamp);
@@ -134,8 +134,8 @@ struct wss_kv_condition {
 /*
  * Writes all keys as one transaction, if all conditions hold. They are checked together and hold until the
  * write is visible. Their keys must be distinct and need not be among those written. Without writes they are
- * only checked. -EAGAIN: one does not hold, and nothing was written; `failed` (may be NULL) is its index, and
- * `timestamp` (may be NULL) the version of its key, 0 if the key is absent. -EINPROGRESS: as above.
+ * only checked. -EAGAIN: a condition does not hold, and nothing was written; `failed` (may be NULL) is its
+ * index, and `timestamp` (may be NULL) the version of its key, 0 if the key is absent. -EINPROGRESS: as above.
  * -EOPNOTSUPP: a partition runs a version without conditions.
  */
 int wss_kv_put_all_if(struct wss_kv* kv, const struct wss_kv_write* writes, size_t count, uint64_t ttl_ms,

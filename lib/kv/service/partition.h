@@ -45,9 +45,9 @@ class Partition {
     Timestamp clock_stamp() const { return Timestamp::make(clock_.now_ticks(), 0); }
     // The clock, or the floor if it is later: writes must be above the floor even if the clock is behind it.
     Timestamp lease_clock() const { return std::max(clock_stamp(), store_->floor()); }
-    // `lead`: this part of the bound must stay free.
+    // Beyond the bound, and of no transaction that the store knows. `lead`: this part of the bound must stay
+    // free.
     bool is_too_far_ahead(Timestamp timestamp, uint64_t lead = 0);
-    // Also of known timestamps.
     bool is_beyond_bound(Timestamp timestamp, uint64_t lead = 0) const;
     void note_time(wire::KvKind kind, const Peer& peer, size_t keys, Nanoseconds began);
 
