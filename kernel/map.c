@@ -62,7 +62,7 @@ static void wss_dma_unmap(struct wss_slot *slot)
  *
  * Context: any; does not sleep.
  * Return: 0; -EINVAL if the list can never be one region; or the error of the DMA mapping: -ENOMEM
- * and -EIO may be temporary (a full bounce buffer causes the latter), other errors are not.
+ * and -EIO may be temporary (a full bounce buffer causes -EIO), other errors are not.
  */
 int wss_mlockv(struct wss_slot *slot)
 {

@@ -19,8 +19,8 @@ constexpr uint64_t kProtectedOfMain = 80;
 // Ghosts of each kind. They show what a part would gain if it were larger by a tenth of the cache.
 constexpr uint64_t kGhosts = 10;
 // A miss on a line that was evicted from the main part weighs more than one on a line that was rejected from
-// the window, because the former was usually used more. With 1, scans alongside a zipf load cost up to 0.2
-// points of hits.
+// the window, because lines of the main part were usually used more. With 1, scans alongside a zipf load cost
+// up to 0.2 points of hits.
 constexpr uint32_t kShrinkBy = 2;
 // A moving working set causes misses on window ghosts alone. For each kStreak of them in a row, the window
 // grows by one more line per miss. With 8, scans alongside a zipf load cost 0.1 points; with 16 none, and the

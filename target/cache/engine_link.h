@@ -104,7 +104,7 @@ class EngineLink final : private RecordLinkOwner {
     void grant(const wire::CacheEngineNotice& notice) noexcept;
     void revoke(uint64_t handle) noexcept;
     // Only for real storage with staging buffers: requests that it connects to the engine that the notice
-    // names, or disconnects from that engine. engine_gone() follows the latter.
+    // names, or disconnects from that engine. engine_gone() follows when that connection has ended.
     void name_engine(const wire::CacheEngineNotice& notice) noexcept;
     void say_goodbye() noexcept;
     // Flushes completions: requests that the engine reports completed operations now, and those in flight as

@@ -61,7 +61,7 @@ class StorageNodes {
         return ++losses_;
     }
     // Number of times that such storage may have lost such writes or may have been written by others.
-    // Initiators are not notified of the latter.
+    // Initiators are not notified of writes by others.
     void note_change() noexcept { ++changes_; }
     uint64_t changes() const noexcept { return changes_; }
 

@@ -38,7 +38,7 @@ Status Client::blocklist(const std::string& address, const std::string& failure_
         command_monitors(failure_text, [this] { return ask_monitors(R"({"prefix": "osd getmaxosd"})"); }));
     return command_monitors(failure_text, [&] {
         const int result = ask_monitors(fmt::format(kAdd, "blocklist", address, kBlocklistSeconds));
-        // Monitors before version 16 support only the former word.
+        // Monitors before version 16 support only the word "blacklist".
         return result != -EINVAL ? result
                                  : ask_monitors(fmt::format(kAdd, "blacklist", address, kBlocklistSeconds));
     });
