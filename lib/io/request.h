@@ -25,4 +25,18 @@ inline void finish(Request& request, int error, uint64_t done_bytes) noexcept {
     request.done(request);
 }
 
+// Completes the requests of `ended`, whose results are set, and returns their number. `in_flight` is the
+// count of their queue. Requests that done() adds to `ended` are for the next call.
+inline size_t finish_all(List<Request>& ended, size_t& in_flight) noexcept {
+    List<Request> now;
+    now.splice_back(ended);
+    size_t count = 0;
+    while (Request* request = now.pop_front()) {
+        ++count;
+        --in_flight;
+        request->done(*request);
+    }
+    return count;
+}
+
 }  // namespace wss::io

@@ -3,6 +3,7 @@
 
 #include <cerrno>
 
+#include "lib/io/request.h"
 #include "target/cache/remote.h"
 
 namespace wss::cache {
@@ -46,15 +47,7 @@ void ForwardedQueue::passed_done(io::Request& io) noexcept {
 }
 
 size_t ForwardedQueue::poll() noexcept {
-    size_t events = 0;
-    List<io::Request> finished;
-    finished.splice_back(finished_);
-    while (io::Request* request = finished.pop_front()) {
-        ++events;
-        --in_flight_;
-        request->done(*request);
-    }
-    return events;
+    return io::finish_all(finished_, in_flight_);
 }
 
 }  // namespace wss::cache

@@ -178,14 +178,7 @@ void RemoteQueue::submit(io::Request& request) noexcept {
 }
 
 size_t RemoteQueue::poll() noexcept {
-    size_t events = 0;
-    List<io::Request> finished;
-    finished.splice_back(finished_);
-    while (io::Request* request = finished.pop_front()) {
-        ++events;
-        --in_flight_;
-        request->done(*request);
-    }
+    size_t events = io::finish_all(finished_, in_flight_);
     EngineLink* const link = storage();
     if (link == nullptr) refuse_overdue();
     while (link != nullptr && !free_.empty() && !waiting_.empty()) {

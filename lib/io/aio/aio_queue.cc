@@ -297,13 +297,7 @@ size_t AioQueue::take_from_worker() noexcept {
     if (!inbox_.has_news()) return 0;
     List<Request> done;
     inbox_.take(done);
-    size_t events = 0;
-    while (Request* request = done.pop_front()) {
-        --in_flight_;
-        finish(*request, request->error, request->done_bytes);
-        ++events;
-    }
-    return events;
+    return finish_all(done, in_flight_);
 }
 
 void AioQueue::complete(Request& request, int64_t result) noexcept {

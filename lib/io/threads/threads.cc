@@ -113,30 +113,13 @@ bool ThreadsQueue::spawn(Request& request) noexcept {
     return error == 0;
 }
 
-size_t ThreadsQueue::end_refused() noexcept {
-    size_t events = 0;
-    List<Request> now;
-    now.splice_back(refused_);  // requests that done() submits are for the next turn
-    while (Request* request = now.pop_front()) {
-        --in_flight_;
-        finish(*request, request->error, 0);
-        ++events;
-    }
-    return events;
-}
-
 size_t ThreadsQueue::poll() noexcept {
     if (in_flight_ == 0) return 0;
-    size_t events = end_refused();
+    const size_t events = finish_all(refused_, in_flight_);
     if (!inbox_.has_news()) return events;
     List<Request> done;
     inbox_.take(done);
-    while (Request* request = done.pop_front()) {
-        --in_flight_;
-        finish(*request, request->error, request->done_bytes);
-        ++events;
-    }
-    return events;
+    return events + finish_all(done, in_flight_);
 }
 
 bool ThreadsQueue::arm() noexcept {

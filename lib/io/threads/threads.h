@@ -56,7 +56,6 @@ class ThreadsQueue final : public Queue {
     size_t in_flight() const noexcept override { return in_flight_; }
 
   private:
-    size_t end_refused() noexcept;
     bool spawn(Request& request) noexcept;
 
     ThreadsBackend& backend_;
