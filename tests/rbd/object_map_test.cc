@@ -31,6 +31,18 @@ class ObjectMap : public RbdTest {
         ASSERT_TRUE(ceph_.wait_until([&] { return ceph_.state.map_invalid; }));
         look(3);
     }
+    // The map is marked and rebuilt while the follower waits for the answer of the settings. A release() lets
+    // the follower continue.
+    void mark_and_rebuild_behind_the_follower() {
+        look(3);
+        ceph_.hold(Kind::kSettings);
+        ceph_.notify();
+        look(2);  // the follower waits for the settings
+        ceph_.with([&] { ceph_.state.map_invalid = true; });
+        look(4);
+        ceph_.rebuild_map();
+        look(3);
+    }
     // Notifies the client this many times, and waits each time until the follower has acted.
     void follow_up(int times) {
         for (int i = 0; i < times; ++i) {
@@ -276,28 +288,14 @@ TEST_F(ObjectMap, that_is_created_and_rebuilt_between_two_looks_is_marked) {
 
 TEST_F(ObjectMap, that_is_marked_and_rebuilt_while_settings_are_not_answered_is_marked_again) {
     open();
-    look(3);
-    ceph_.hold(Kind::kSettings);
-    ceph_.notify();
-    look(2);  // the follower waits for the settings
-    ceph_.with([&] { ceph_.state.map_invalid = true; });
-    look(4);
-    ceph_.rebuild_map();
-    look(3);
+    mark_and_rebuild_behind_the_follower();
     ceph_.release();
     EXPECT_TRUE(ceph_.wait_until([&] { return ceph_.state.map_invalid; }));
 }
 
 TEST_F(ObjectMap, that_is_marked_and_rebuilt_while_settings_are_not_answered_is_marked_at_the_end) {
     open("close_timeout=20");
-    look(3);
-    ceph_.hold(Kind::kSettings);
-    ceph_.notify();
-    look(2);  // the follower waits for the settings
-    ceph_.with([&] { ceph_.state.map_invalid = true; });
-    look(4);
-    ceph_.rebuild_map();
-    look(3);
+    mark_and_rebuild_behind_the_follower();
     std::jthread end([this] { close(); });
     std::this_thread::sleep_for(std::chrono::milliseconds(100));  // close() requests the follower to stop
     ceph_.release();

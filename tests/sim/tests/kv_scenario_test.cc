@@ -88,19 +88,25 @@ TEST(KvScenario, no_acknowledged_write_is_lost_and_no_refused_one_appears_whatev
     EXPECT_GT(failed_logs, 10u);
 }
 
-// Half of the clients use locks. Transactions with and without locks must see each other as a whole.
+// Half of the clients use locks.
+KvOptions mixed_options(kv::Algorithm algorithm, uint64_t seed) {
+    KvOptions options;
+    options.seed = seed;
+    options.algorithm = algorithm;
+    options.mixed = true;
+    options.clients = 4;
+    options.keys = 6;
+    options.transactions = 1000;
+    return options;
+}
+
+// Transactions with and without locks must see each other as a whole.
 TEST(KvScenario, transactions_with_and_without_locks_see_each_other_as_a_whole) {
     ASSERT_TRUE(log::set_level("off"));
     for (kv::Algorithm algorithm : {kv::Algorithm::kRampFast, kv::Algorithm::kRampSmall,
                                     kv::Algorithm::kRampHybrid, kv::Algorithm::kLockSequential})
         for (uint64_t seed = 1; seed <= 6; ++seed) {
-            KvOptions options;
-            options.seed = seed;
-            options.algorithm = algorithm;
-            options.mixed = true;
-            options.clients = 4;
-            options.keys = 6;
-            options.transactions = 1000;
+            KvOptions options = mixed_options(algorithm, seed);
             options.conditional_percent = 20;
             options.skew_ms = seed % 2 == 0 ? 5 : 10'000;
             KvResult result = run_kv(options);
@@ -115,13 +121,7 @@ TEST(KvScenario, locks_that_expire_before_the_write_arrives_leave_no_half_of_it)
     for (kv::Algorithm algorithm : {kv::Algorithm::kLockParallel, kv::Algorithm::kLockSequential,
                                     kv::Algorithm::kRampFast, kv::Algorithm::kRampSmall})
         for (uint64_t seed = 1; seed <= 6; ++seed) {
-            KvOptions options;
-            options.seed = seed;
-            options.algorithm = algorithm;
-            options.mixed = true;
-            options.clients = 4;
-            options.keys = 6;
-            options.transactions = 1000;
+            KvOptions options = mixed_options(algorithm, seed);
             options.half_one_in = 10;
             options.kill_one_in = 60;
             options.cut_one_in = 60;

@@ -78,42 +78,36 @@ bool refuse(MessageChannel& channel, wire::KvHeader reply) {
     return true;
 }
 
+// The greeting of partition 1 of 2, without rings, arena and index.
+wire::KvHelloReply greeting_to(uint32_t client_id) {
+    return {.client_id = client_id,
+            .partition = 1,
+            .partitions = 2,
+            .incarnation = 1,
+            .ticks = SystemWallClock().ticks(),
+            .window_ms = 5000,
+            .arena_rkey = 0,
+            .arena_address = 0,
+            .arena_bytes = 0,
+            .arena_epoch = 1,
+            .ring = {},
+            .map = {},
+            .index = {}};
+}
+
 // Leases an id to a client without one, and refuses all other greetings.
 bool lease_and_refuse(MessageChannel& channel, const wire::KvHello& hello, wire::KvHeader reply) {
     static std::atomic<uint32_t> next{9000};
     if (hello.client_id != 0) return refuse(channel, reply);
     reply.status = wire::KvStatus::kOk;
-    channel.send(reply, wire::KvHelloReply{.client_id = next++,
-                                           .partition = 1,
-                                           .partitions = 2,
-                                           .incarnation = 1,
-                                           .ticks = SystemWallClock().ticks(),
-                                           .window_ms = 5000,
-                                           .arena_rkey = 0,
-                                           .arena_address = 0,
-                                           .arena_bytes = 0,
-                                           .arena_epoch = 1,
-                                           .ring = {},
-                                           .map = {},
-                                           .index = {}});
+    channel.send(reply, greeting_to(next++));
     return true;
 }
 
 // Greets like an earlier version, without announcing that it supports conditions.
 bool greet_as_before_conditions(MessageChannel& channel, const wire::KvHello& hello, wire::KvHeader reply) {
     reply.status = wire::KvStatus::kOk;
-    channel.send(reply, wire::KvHelloReply{.client_id = hello.client_id,
-                                           .partition = 1,
-                                           .partitions = 2,
-                                           .incarnation = 1,
-                                           .ticks = SystemWallClock().ticks(),
-                                           .window_ms = 5000,
-                                           .arena_rkey = 0,
-                                           .arena_address = 0,
-                                           .arena_bytes = 0,
-                                           .arena_epoch = 1,
-                                           .ring = {},
-                                           .map = {}});
+    channel.send(reply, greeting_to(hello.client_id));
     return true;
 }
 

@@ -178,15 +178,7 @@ TEST_F(SpentId, gets_no_lock_if_it_is_spent_during_the_wait) {
     wire::KvLock held = wanted(0, 0);
     held.owner = other.transaction(0);
     ASSERT_EQ(other.ask(wire::KvKind::kLock, 0, held), wire::KvStatus::kOk);
-    struct Wait : Call {
-        bool here = false;
-        wire::KvStatus status = wire::KvStatus::kUnknown;
-    } wait;
-    wait.done = [](Call& call, const wire::KvHeader* header, wire::Bytes) noexcept {
-        auto& mine = static_cast<Wait&>(call);
-        mine.here = true;
-        if (header != nullptr) mine.status = header->status;
-    };
+    RecordedCall wait;
     wire::KvLock waited = wanted(0, 0, true);
     waited.owner = client->transaction(0);
     ASSERT_TRUE(client->link().call(wait, wire::KvKind::kLock, 0, waited));

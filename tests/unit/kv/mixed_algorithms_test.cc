@@ -70,15 +70,7 @@ class WaitForWrite : public MixedAlgorithms, public testing::WithParamInterface<
 TEST_P(WaitForWrite, ends_with_its_decision) {
     const uint64_t timestamp = writer.transaction(2);
     ASSERT_EQ(write(timestamp, 0), wire::KvStatus::kPrepared);
-    struct Wait : Call {
-        bool here = false;
-        wire::KvStatus status = wire::KvStatus::kUnknown;
-    } wait;
-    wait.done = [](Call& call, const wire::KvHeader* header, wire::Bytes) noexcept {
-        auto& mine = static_cast<Wait&>(call);
-        mine.here = true;
-        if (header != nullptr) mine.status = header->status;
-    };
+    RecordedCall wait;
     const wire::KvLock wanted{.owner = owner, .exclusive = true, .wait = true, .keys = {"key"}};
     ASSERT_TRUE(locker.link().call(wait, wire::KvKind::kLock, 0, wanted));
     size_t waiting = 0;

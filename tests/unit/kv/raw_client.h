@@ -14,6 +14,19 @@
 
 namespace wss::kv::test {
 
+// A call that records its reply, for tests that do not wait for it at once.
+struct RecordedCall : Call {
+    RecordedCall() {
+        done = [](Call& call, const wire::KvHeader* header, wire::Bytes) noexcept {
+            auto& mine = static_cast<RecordedCall&>(call);
+            mine.here = true;
+            if (header != nullptr) mine.status = header->status;
+        };
+    }
+    bool here = false;
+    wire::KvStatus status = wire::KvStatus::kUnknown;
+};
+
 class RawClient final : public LinkHandler {
   public:
     // A client of one partition of `partitions`.
