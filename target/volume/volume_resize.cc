@@ -106,6 +106,10 @@ Status VolumeSet::begin_shrink(const Resize& change) {
     Known before;
     const bool there = remember(*change.volume, [&](Known& known) {
         before = known;
+        // The storage was not cut by a shrink that is abandoned: the volume has a part of it from now on.
+        const bool abandons = change.follows && known.sizes.cut_from != 0;
+        if (abandons && change.volume->fit(backend.limits().size) > change.shrink_to)
+            change.volume->part_ = known.sizes.part = change.shrink_to;
         known.sizes.resized = change.shrink_to;  // the next start drops the data beyond it
         known.sizes.followed = change.follows && change.volume->part_ == 0;
         if (!change.follows) known.sizes.part = change.shrink_to;

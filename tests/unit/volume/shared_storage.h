@@ -33,6 +33,7 @@ struct Shared {
     bool taken = false;                     // the newest backend has lost the storage
     bool elsewhere = false;                 // only another node can shut out the owner
     bool silent = false;                    // resizes time out
+    bool refuses_resizes = false;           // resizes fail
     bool awaits = false, given_up = false;  // waits for its owner; the operator has given up the wait
     bool slow = false;                      // reports trouble, but is not lost
     std::string owner;                      // changes when another owner has had the storage
@@ -61,6 +62,8 @@ class SharedBackend final : public io::Backend {
     }
     Status resize(uint64_t bytes) override {
         if (shared_.silent && bytes != shared_.size) return Status(Code::kTimedOut, "no answer");
+        if (shared_.refuses_resizes && bytes != shared_.size)
+            return Status(Code::kExhausted, "the pool is full");
         if (bytes != shared_.size) shared_.let_happen();
         return shared_.size = bytes, Status::ok();
     }

@@ -395,6 +395,24 @@ TEST_F(ShrinkCutOff, a_shrink_whose_storage_others_resized_leaves_the_volume_on_
     stop();
 }
 
+TEST_F(ShrinkCutOff, a_shrink_that_storage_refused_leaves_the_volume_on_a_part_when_others_enlarge_it) {
+    shared_.size = 4 << 20;
+    start();
+    shared_.refuses_resizes = true;
+    EXPECT_FALSE(resize("disk", 2 << 20));
+    shared_.refuses_resizes = false;
+    shared_.size = 8 << 20;
+    report(4 << 20, 8 << 20);
+    for (int starts = 0; starts < 2; ++starts) {
+        EXPECT_EQ(size(), uint64_t{2 << 20}) << "the engines' data beyond that is gone";
+        EXPECT_EQ(sizes().part, uint64_t{2 << 20});
+        stop();
+        start();
+        expect_ended();
+    }
+    stop();
+}
+
 TEST_F(ShrinkCutOff, a_part_keeps_the_size_that_the_operator_set) {
     shared_.size = 1 << 20;
     start(512 << 10);
