@@ -247,6 +247,16 @@ class ShrinkCutOff : public OnSharedStorage {
         while (!follows(before, after)) {
         }
     }
+    // A shrink from 4 to 1 MiB is cut off, and the storage has 4 MiB again at the next start.
+    void start_after_a_growth() {
+        cut_off(4 << 20, 1 << 20);
+        shared_.size = 4 << 20;
+        start();
+        EXPECT_EQ(volume().drops_from(), uint64_t{1 << 20});
+        EXPECT_EQ(size(), uint64_t{1 << 20}) << "data beyond that is served before it is dropped";
+        report(1 << 20, 4 << 20);
+        EXPECT_EQ(size(), uint64_t{4 << 20});
+    }
     Engines engines_;
 };
 
@@ -264,13 +274,7 @@ TEST_F(ShrinkCutOff, a_configured_volume_takes_all_of_the_storage_after_the_next
 }
 
 TEST_F(ShrinkCutOff, data_that_the_storage_no_longer_had_does_not_return_if_it_has_grown_since) {
-    cut_off(4 << 20, 1 << 20);
-    shared_.size = 4 << 20;
-    start();
-    EXPECT_EQ(volume().drops_from(), uint64_t{1 << 20});
-    EXPECT_EQ(size(), uint64_t{1 << 20}) << "data beyond that is served before it is dropped";
-    report(1 << 20, 4 << 20);
-    EXPECT_EQ(size(), uint64_t{4 << 20});
+    start_after_a_growth();
     stop();
     start();
     EXPECT_EQ(volume().drops_from(), 0u);
@@ -279,14 +283,8 @@ TEST_F(ShrinkCutOff, data_that_the_storage_no_longer_had_does_not_return_if_it_h
 }
 
 TEST_F(ShrinkCutOff, ends_even_if_the_storage_reports_its_growth_before_the_volume_is_made) {
-    cut_off(4 << 20, 1 << 20);
-    shared_.size = 4 << 20;
     shared_.offers = true;
-    start();
-    EXPECT_EQ(volume().drops_from(), uint64_t{1 << 20});
-    EXPECT_EQ(size(), uint64_t{1 << 20}) << "data beyond that is served before it is dropped";
-    report(1 << 20, 4 << 20);
-    EXPECT_EQ(size(), uint64_t{4 << 20});
+    start_after_a_growth();
     stop();
 }
 

@@ -63,7 +63,7 @@ bool Client::knows_of_invalid_map() const {
     return rbd_get_flags(image_, &flags) >= 0 && (flags & RBD_FLAG_OBJECT_MAP_INVALID) != 0;
 }
 
-// True if the header has the mark and librbd does not know it. Blocks when the header has changed.
+// True if librbd can read the flags, and they do not have the mark. Blocks when the header has changed.
 bool Client::misses_mark() const {
     uint64_t flags = 0;
     return rbd_get_flags(image_, &flags) >= 0 && (flags & RBD_FLAG_OBJECT_MAP_INVALID) == 0;
