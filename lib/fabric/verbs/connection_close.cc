@@ -25,6 +25,11 @@ void VerbsConnection::fail(Status why) noexcept {
     begin_close(std::move(why));
 }
 
+void VerbsConnection::on_lost(const Status& why) noexcept {
+    if (connector_ && state_ < State::kEstablished) return fail(why.within(what_));
+    begin_close(why.within(what_));
+}
+
 void VerbsConnection::begin_close(Status why) noexcept {
     if (state_ >= State::kClosing) return;
     bool connected = state_ == State::kAccepting || state_ == State::kEstablished;
@@ -141,6 +146,7 @@ void VerbsConnection::finish() noexcept {
     deadline_ = kNever;
     qp_ = nullptr;
     id_.reset();
+    leave_device();
     // The handler may destroy this object: its arguments must not be members.
     Status why = std::move(why_);
     std::array<std::byte, 256> data = data_;
