@@ -12,9 +12,9 @@ $$(BUILD)/$(1)_tests: $$($(1)_OBJECTS) $$(YCSB) $$(WSSBENCH) $$(BUILD)/libtarget
 endef
 $(foreach k,$(TEST_KINDS),$(eval $(call test_kind,$(k))))
 
-# The modes asan and tsan optimize the tested code but not the tests, because that would double the compile
-# time.
-UNOPTIMIZED := $(foreach m,asan tsan,$(patsubst %,build/$(m)/tests/%/%.o,$(TEST_KINDS) rbd) build/$(m)/tests/precompiled.h.gch)
+# The modes release, asan and tsan optimize the tested code but not the tests, because that would double the
+# compile time.
+UNOPTIMIZED := $(foreach m,release asan tsan,$(patsubst %,build/$(m)/tests/%/%.o,$(TEST_KINDS) rbd) build/$(m)/tests/precompiled.h.gch)
 $(UNOPTIMIZED): private CXXFLAGS += -O0
 $(UNOPTIMIZED): PRECOMPILED_IN = tests
 
