@@ -546,5 +546,16 @@ TEST_F(Clone, whose_watches_end_late_keeps_its_connection_until_they_end) {
     EXPECT_EQ(ceph_.watches(), 0u);
 }
 
+// librbd would take the lock again for a resize that the release of the lock interrupts.
+TEST_F(Clone, whose_parent_is_replaced_during_a_resize_is_given_up_by_blocklisting) {
+    open_clone();
+    ceph_.hold(Kind::kResize);
+    std::jthread resize([&] { (void)backend_->resize(32 * kObject); });
+    EXPECT_TRUE(wait_for([&] { return backend_->limits().size == 32 * kObject; }));
+    ceph_.clone(kImage, "other");
+    EXPECT_TRUE(wait_for([this] { return ceph_.is_blocklisted(client()); }));
+    ceph_.release();
+}
+
 }  // namespace
 }  // namespace wss::test

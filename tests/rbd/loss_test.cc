@@ -147,6 +147,17 @@ TEST_F(Loss, by_a_resize_to_zero_with_a_call_in_librbd_makes_the_client_blocklis
     EXPECT_TRUE(is_shut_out());
 }
 
+// librbd would take the lock again for a resize that the release of the lock interrupts.
+TEST_F(Loss, by_a_resize_to_zero_during_an_own_resize_makes_the_client_blocklist_itself) {
+    open();
+    ceph_.hold(Kind::kResize);
+    std::jthread resize([&] { (void)backend_->resize(32 * kObject); });
+    EXPECT_TRUE(wait_for([&] { return backend_->limits().size == 32 * kObject; }));
+    ceph_.resize(0);
+    EXPECT_TRUE(is_shut_out());
+    ceph_.release();
+}
+
 TEST_F(Loss, of_the_pool_does_not_turn_data_into_zeroes) {
     open();
     const Io& write = way().write(0, 'a');

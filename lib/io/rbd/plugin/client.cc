@@ -407,7 +407,13 @@ Status Client::resize_not_over() const {
                        : "a resize that Ceph has not answered is still in progress");
 }
 
+Status Client::check_usable() const {
+    if (!unusable()) return Status::ok();
+    return failure(Code::kClosed, "rbd:{}: {}", options_.name(), trouble());
+}
+
 Status Client::resize(uint64_t bytes) {
+    WSS_TRY(check_usable());
     Resizing before = Resizing::kNo;
     if (!resizing_.compare_exchange_strong(before, Resizing::kUnderWay)) return resize_not_over();
     std::lock_guard lock(size_lock_);

@@ -289,6 +289,7 @@ class Client {
     int set_flags(std::span<const char> input) const;
     bool needs_mark() const;
     int change_nothing() const;
+    Status check_usable() const;
     Status check_changes();
     Status resize_not_over() const;
     void note_mark(int error) noexcept;
@@ -395,7 +396,8 @@ class Client {
     // Deadline of monitor commands. Used by the thread that starts this client, then by the keeper, then by
     // the thread that stops it.
     Nanoseconds commands_until_;
-    std::mutex size_lock_;  // held by resize(), by may_resize() and while the image is closed
+    std::mutex
+        size_lock_;  // held by resize(), may_resize() and give_up_lock(), and while the image is closed
     // kUnknown: a resize failed, and the resulting size could not be read.
     enum class Resizing : uint8_t { kNo, kUnderWay, kUnknown };
     std::atomic<Resizing> resizing_{Resizing::kNo};

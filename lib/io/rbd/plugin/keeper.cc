@@ -357,7 +357,8 @@ bool Client::release_lock() const {
 // requests fail anyway, and those that Ceph does not answer delay the release by at most kEndsMax. If the
 // lock was taken away, librbd still has calls, or the release fails, this client blocklists itself, so that
 // OSDs reject its operations. In the first case it does so at once: another client may write already, and
-// requests that an image's limits delay could overwrite its data hours later.
+// requests that an image's limits delay could overwrite its data hours later. A resize is such a call: librbd
+// would take the lock again for a resize that the release interrupts.
 void Client::give_up_lock() {
     const Loss loss = loss_.load();
     const bool moved = parents_moved_.load() && options_.is_head();
@@ -367,8 +368,12 @@ void Client::give_up_lock() {
     end_marks();
     // If the release cannot be recorded, the next holder must find the lock of a client that is shut out.
     const bool in_order = moved && succession_.is_known();
-    if (is_without_lock() || in_librbd().requests > 0 ||
-        !(in_order ? release_in_order().is_ok() : release_lock())) {
+    bool released = false;
+    if (!is_without_lock() && in_librbd().requests == 0) {
+        const std::unique_lock no_resize(size_lock_, std::try_to_lock);
+        released = no_resize && (in_order ? release_in_order().is_ok() : release_lock());
+    }
+    if (!released) {
         // The claim is kept until the blocklisting succeeds.
         if (Status shut = shut_itself_out(); !shut) {
             if (!keeps_claim_.exchange(true)) log::warning("rbd:{}: {}", options_.name(), shut.to_string());

@@ -100,7 +100,7 @@ bool Client::is_marked() const {
 // Checks whether Ceph permits changes to the image. Blocks. A full cluster is not an error, because it
 // accepts changes that free space.
 Status Client::check_changes() {
-    if (unusable()) return failure(Code::kClosed, "rbd:{}: {}", options_.name(), trouble());
+    WSS_TRY(check_usable());
     const int result = change_nothing();
     if (result >= 0 || result == -ENOSPC || result == -EDQUOT) return Status::ok();
     if (result == -ESHUTDOWN) lose(Loss::kBlocklisted);
@@ -113,7 +113,8 @@ Status Client::check_changes() {
 }
 
 Status Client::may_resize() {
-    // A resize holds size_lock_ until Ceph answers it.
+    // A resize holds size_lock_ until Ceph answers it, and the release of a lost image until it is over.
+    WSS_TRY(check_usable());
     if (resizing_.load() != Resizing::kNo) return resize_not_over();
     std::lock_guard lock(size_lock_);
     if (image_ == nullptr) return failure(Code::kClosed, "rbd:{}: the image is closed", options_.name());
