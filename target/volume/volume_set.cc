@@ -429,13 +429,16 @@ bool VolumeSet::Begun::wait(const std::stop_token& stop) {
 Status VolumeSet::wait_for(const std::string& what, const std::function<void(Done)>& start) {
     const auto begun = Begun::begin(start);
     Status status = end_of(*begun, what);
-    // A change that continues in the background also leaves volumes to retire. If no thread can be created
-    // for that, the next command retires them.
+    // A change that continues in the background also leaves volumes to retire, and a state to save. If no
+    // thread can be created for that, the next command does it.
     if (begun->wait_for({}))
         retire();
     else
         (void)late_ends_.begin([this, begun](const std::stop_token& stop) {
-            if (begun->wait(stop)) retire(Until::kBegun);  // a stop waits for this task
+            if (!begun->wait(stop)) return;
+            retire(Until::kBegun);  // a stop waits for this task
+            std::lock_guard changing(change_m_);
+            save_again();
         });
     return status;
 }
