@@ -101,6 +101,7 @@ class Volume : public ListNode<> {
     }
     // True if the volume covers all of a storage of `bytes`.
     bool is_all_of(uint64_t bytes) const { return size() == bytes / block_size() * block_size(); }
+    bool is_less_than(uint64_t bytes) const { return size() < bytes / block_size() * block_size(); }
     // The whole volume as memory; empty if its backend is not memory. The address never changes. The length
     // follows resize().
     std::span<std::byte> memory() const;

@@ -42,12 +42,13 @@ struct VolumeSet::Resize {
 };
 
 // Records whether the volume then covers a part of its storage or all of it. A volume on a part stays one
-// when it shrinks to what others left of its storage.
+// when it shrinks to what others left of its storage. Others have shrunk storage that is smaller than the
+// volume, and the volume follows soon.
 void VolumeSet::Resize::note_part() const {
     if (follows) return;
     const bool cuts_nothing = shrink_to != 0 && !grows() && cut_from == 0;
     const bool is_part =
-        (volume->part_ != 0 && cuts_nothing) || !volume->is_all_of(volume->backend().limits().size);
+        (volume->part_ != 0 && cuts_nothing) || volume->is_less_than(volume->backend().limits().size);
     volume->part_ = is_part ? volume->size() : 0;
 }
 
@@ -88,8 +89,8 @@ Result<VolumeSet::Resize> VolumeSet::begin_resize(const std::string& name, uint6
     const uint64_t pending = shrinking ? known->second.sizes.cut_from : 0;
     if (pending != 0 && (backend_size == size || backend_size == pending))
         change.cut_from = pending;
-    else if (change.shrink_to != 0 && change.shrink_to < size && backend_size == size)
-        change.cut_from = size;  // a larger file is only partly the volume's
+    else if (change.shrink_to != 0 && change.shrink_to < size && volume->is_all_of(backend_size))
+        change.cut_from = backend_size;  // a larger file is only partly the volume's
     if (change.cut_from != 0 && change.grows())
         return failure(Code::kRefused,
                        "volume {}: a shrink to {} is incomplete, and data beyond that would reappear: wssctl "
@@ -195,7 +196,7 @@ Status VolumeSet::grow(const Resize& change) {
     if (volume.extension() != nullptr && !memory.empty())
         WSS_TRY(volume.extension_->memory_grows(memory.first(std::min<size_t>(memory.size(), change.bytes))));
     const uint64_t whole = backend.limits().size / volume.block_size() * volume.block_size();
-    const bool is_all = change.bytes == whole && !(change.follows && volume.part_ != 0);
+    const bool is_all = change.bytes >= whole && !(change.follows && volume.part_ != 0);
     std::unique_lock changing(change_m_);
     RecordedSizes before;
     const bool there = remember(volume, [&](Known& known) {

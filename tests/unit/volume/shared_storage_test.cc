@@ -411,6 +411,59 @@ TEST_F(ShrinkCutOff, a_shrink_that_storage_refused_leaves_the_volume_on_a_part_w
     stop();
 }
 
+// The volume follows the storage when the change in progress is over.
+TEST_F(ShrinkCutOff, a_shrink_by_others_during_a_shrink_leaves_the_volume_on_all_of_the_storage) {
+    shared_.size = 4 << 20;
+    start();
+    operators_shrink_is_cut_off(3 << 20);
+    shared_.size = 1 << 20;
+    EXPECT_FALSE(follows(4 << 20, 1 << 20));
+    std::exchange(engines_.kept, nullptr)->done();
+    expect_ended();
+    engines_.away = false;
+    report(4 << 20, 1 << 20);
+    EXPECT_EQ(size(), uint64_t{1 << 20});
+    others_resize(4 << 20);
+    EXPECT_EQ(size(), uint64_t{4 << 20});
+    stop();
+}
+
+TEST_F(OnSharedStorage, a_growth_before_a_shrink_by_others_is_followed_leaves_the_volume_on_all_of_it) {
+    EXPECT_TRUE(create("a"));
+    shared_.offered = shared_.size = 512 << 10;
+    EXPECT_TRUE(resize("a", 2 << 20));
+    shared_.offered = 0;
+    others_resize(3 << 20);
+    EXPECT_EQ(set_->find("a")->size, uint64_t{3 << 20});
+}
+
+TEST_F(OnSharedStorage, a_shrink_resizes_storage_that_is_no_multiple_of_the_block_size) {
+    shared_.size = (2 << 20) + 512;
+    EXPECT_TRUE(await([&](VolumeSet::Done done) {
+        set_->create_async({.name = "a", .backend = "any", .block_size = 4096}, std::move(done));
+    }));
+    EXPECT_TRUE(resize("a", 1 << 20));
+    EXPECT_EQ(shared_.size, uint64_t{1 << 20});
+    others_resize(3 << 20);
+    EXPECT_EQ(set_->find("a")->size, uint64_t{3 << 20}) << "it covers all of it";
+}
+
+TEST_F(OnSharedStorage, a_volume_whose_creation_outlasts_its_command_is_saved) {
+    set_.reset();
+    make_set({.state = locked(folder_.file("state.json")), .wait = from_ms(50)});
+    ASSERT_TRUE(set_->restore());
+    Status made;
+    std::thread([&] { made = set_->create({.name = "a", .backend = "any"}); }).join();
+    EXPECT_EQ(made.code(), Code::kTimedOut) << "no reactor has answered";
+    auto is_saved = [&] {
+        const auto text = read_file(folder_.file("state.json"), 1 << 20);
+        return text && text->find("\"a\"") != std::string::npos;
+    };
+    const Nanoseconds deadline = clock_.now() + io::test::kPatience;
+    while (!is_saved() && clock_.now() < deadline) reactor_.step();
+    EXPECT_TRUE(is_saved());
+}
+
 TEST_F(ShrinkCutOff, a_part_keeps_the_size_that_the_operator_set) {
     shared_.size = 1 << 20;
     start(512 << 10);
