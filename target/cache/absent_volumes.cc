@@ -61,13 +61,12 @@ Status AbsentVolumes::may_open(const volume::Volume& volume) const {
     // Lines beyond the end of a shrink that was cut off are to be dropped, those before it are not.
     const uint64_t drops_from = volume.drops_from();
     if (drops_from != 0 && drops_from <= volume.size()) return Status::ok();
-    return failure(
-        Code::kRefused,
-        "volume {} has {} but had {} when it was last served, and cache engines may hold writes "
-        "beyond its present end: restore its size, or give them up (wssctl cache give-up {}); then "
-        "wssctl volume reopen {}",
-        volume.name(), readable_size(volume.size()), readable_size(known->second.bytes), volume.name(),
-        volume.name());
+    return failure(Code::kRefused,
+                   "volume {} has {} but had {} when it was last served, and cache engines may hold writes "
+                   "beyond its present end: restore its size ({} bytes), or give them up (wssctl cache "
+                   "give-up {}); then wssctl volume reopen {}",
+                   volume.name(), readable_size(volume.size()), readable_size(known->second.bytes),
+                   known->second.bytes, volume.name(), volume.name());
 }
 
 void AbsentVolumes::keep(Recovery& recovery) {

@@ -350,7 +350,8 @@ def test_start_takes_no_image_when_the_image_of_a_later_volume_has_shrunk(ceph, 
     with start_target(ceph, tmp_path / "a", ceph.backend(image)) as first, RawNbd(nbd(first, "disk").socket) as client:
         done = run(TARGET, "--listen", "tcp://127.0.0.1:0", "--control", "", "--state", state, "--volume", f"a={ceph.backend(image, steal='true')}",
                    "--volume", f"disk={ceph.backend(small)}", check=False, timeout=60)
-        assert done.returncode == 1 and "has only 8.00 MiB" in done.stdout + done.stderr, done.stdout + done.stderr
+        said = done.stdout + done.stderr
+        assert done.returncode == 1 and "has only 8.00 MiB" in said and "bytes) are needed" in said, said
         assert client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] == 0, "the first target still owns its image"
 
 

@@ -53,8 +53,8 @@ static Result<RbdOptions> options_to_open(const std::string& rest, const OpenOpt
 static Result<bool> fits(const std::string& name, uint64_t bytes, const OpenOptions& options) {
     if (options.any_size || options.size <= bytes) return true;
     if (options.grow && !options.read_only) return false;
-    return failure(Code::kIo, "rbd:{} has only {}, {} are needed: rbd resize enlarges it", name,
-                   readable_size(bytes), readable_size(options.size));
+    return failure(Code::kIo, "rbd:{} has only {}, {} ({} bytes) are needed: rbd resize enlarges it", name,
+                   readable_size(bytes), readable_size(options.size), options.size);
 }
 
 Result<std::unique_ptr<Backend>> RbdBackend::open(const std::string& rest, const OpenOptions& options) {
