@@ -248,6 +248,19 @@ TEST_F(ObjectMap, that_cannot_be_marked_at_the_end_is_reported) {
     EXPECT_FALSE(ceph_.is_map_invalid());
 }
 
+TEST_F(ObjectMap, that_is_marked_is_not_reported_at_the_end_if_a_further_mark_is_refused) {
+    open("close_timeout=20");
+    ASSERT_NO_FATAL_FAILURE(have_it_marked());
+    const uint64_t marks = ceph_.answered(Kind::kMark);
+    ceph_.refuse(Kind::kMark, EPERM);
+    testing::internal::CaptureStderr();
+    close();
+    ASSERT_TRUE(wait_for([] { return io::rbd::Client::alive() == 0; }));
+    const std::string log = testing::internal::GetCapturedStderr();
+    EXPECT_GT(ceph_.answered(Kind::kMark), marks);
+    EXPECT_EQ(log.find("is not marked as invalid"), std::string::npos) << log;
+}
+
 // A rebuild may lose the entries of objects that are created meanwhile.
 TEST_F(ObjectMap, that_is_rebuilt_while_the_image_is_open_is_marked_again) {
     open();
