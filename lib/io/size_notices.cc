@@ -25,6 +25,7 @@ struct SizeNotices::State {
     uint64_t known = UINT64_MAX;      // maximum size with which the first user begins
     uint64_t own_limit = UINT64_MAX;  // maximum size during the user's own resize
     uint64_t own_changes = 0;
+    uint64_t own_sizes = 0;  // number of times that the user's own resize set `reported`
     bool lost = false, loss_reported = false, watched = false, stopping = false;
     uint64_t reporting_from = 0;  // the user is being notified of a size after this one; 0: it is not
 
@@ -146,11 +147,23 @@ void SizeNotices::changed_own(uint64_t bytes) {
     std::lock_guard lock(state_->m);
     state_->own_limit = UINT64_MAX;
     ++state_->own_changes;
+    ++state_->own_sizes;
     const bool pending = state_->lowest < state_->reported;
     state_->reported = state_->latest = bytes;
     if (!pending || bytes < state_->lowest) state_->lowest = bytes;
     state_->set_size();
     if (state_->watched) state_->news.notify_one();
+}
+
+void SizeNotices::failed_own(uint64_t bytes) {
+    std::lock_guard lock(state_->m);
+    state_->own_limit = UINT64_MAX;
+    ++state_->own_changes;
+    state_->latest = bytes;
+    state_->note(bytes);
+    state_->set_size();
+    if (!state_->watched) state_->forget();
+    state_->news.notify_one();
 }
 
 void SizeNotices::lose() {
@@ -182,7 +195,7 @@ void SizeNotices::run(const std::shared_ptr<State>& state) {
         state->news.wait(lock, [&] { return state->stopping || (state->watched && state->has_news()); });
         if (state->stopping) return;
         const auto [before, after] = state->take();
-        const uint64_t own_changes = state->own_changes;
+        const uint64_t own_sizes = state->own_sizes;
         state->reporting_from = before;
         lock.unlock();
         bool done = true;
@@ -193,7 +206,7 @@ void SizeNotices::run(const std::shared_ptr<State>& state) {
         lock.lock();
         state->reporting_from = 0;
         if (done) continue;
-        state->put_back(before, after, state->own_changes != own_changes);
+        state->put_back(before, after, state->own_sizes != own_sizes);
         state->news.wait_for(lock, kAgain, [&] { return state->stopping; });
     }
 }

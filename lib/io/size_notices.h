@@ -55,9 +55,12 @@ class SizeNotices {
     // Number of resizes by the user that have ended.
     uint64_t own_changes() const noexcept;
     // These calls enclose a resize by the user. limit_own() is called before it with the requested size,
-    // which limits size(). changed_own() is called after it with the resulting size.
+    // which limits size(). changed_own() is called after it with the resulting size, which the user then
+    // knows. If the resize failed, failed_own() is called instead: the user is notified of another size than
+    // its own, whoever caused it.
     void limit_own(uint64_t bytes);
     void changed_own(uint64_t bytes);
+    void failed_own(uint64_t bytes);
     // Records that the storage is lost. This is permanent, and its notice is the last one.
     void lose();
 

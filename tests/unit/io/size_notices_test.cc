@@ -97,6 +97,29 @@ TEST_F(OneUser, own_change_does_not_hide_a_shrink_that_was_not_reported) {
     EXPECT_EQ(user_.wait_for(3), (std::vector<Notice>{{16, 20}, {12, 4}, {4, 12}}));
 }
 
+TEST_F(OneUser, size_after_its_own_change_failed_is_reported_if_it_is_not_its_own) {
+    notices_.limit_own(32);
+    EXPECT_TRUE(notices_.changed(8));
+    notices_.failed_own(8);
+    EXPECT_EQ(user_.wait_for(1), (std::vector<Notice>{{16, 8}}));
+    EXPECT_EQ(notices_.size(), 8u);
+    notices_.limit_own(32);
+    notices_.failed_own(8);
+    notices_.changed(4);
+    EXPECT_EQ(user_.wait_for(2), (std::vector<Notice>{{16, 8}, {8, 4}}));
+}
+
+TEST_F(OneUser, refused_notice_is_repeated_after_its_own_change_failed) {
+    user_.hold();
+    user_.refuse();
+    notices_.changed(8);
+    user_.wait_for(1);
+    notices_.limit_own(32);
+    notices_.failed_own(8);
+    user_.let_go();
+    EXPECT_EQ(user_.wait_for(2), (std::vector<Notice>{{16, 8}, {16, 8}}));
+}
+
 TEST_F(OneUser, shrink_that_the_user_could_not_adopt_is_reported_again_before_a_later_growth) {
     user_.refuse();
     notices_.changed(4);

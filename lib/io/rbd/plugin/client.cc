@@ -447,8 +447,10 @@ Status Client::resize(uint64_t bytes) {
     const std::optional<uint64_t> now = result >= 0 ? bytes : size_in_ceph();
     if (now == 0)
         lose(Loss::kEmptied);
+    else if (result >= 0)
+        sizes_.changed_own(bytes);
     else if (now)
-        sizes_.changed_own(*now);
+        sizes_.failed_own(*now);
     // If the size is unknown, the limit stays until the next look shows the size.
     resizing_.store(now ? Resizing::kNo : Resizing::kUnknown);
     if (result >= 0) return Status::ok();

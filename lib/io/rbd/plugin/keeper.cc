@@ -126,7 +126,7 @@ void Client::size_is(std::span<const char> answer, uint64_t own_changes) noexcep
     const uint64_t bytes = size_of(answer);
     if (bytes == 0) return lose(Loss::kEmptied);
     if (resizing_.load() == Resizing::kUnknown) {
-        sizes_.changed_own(bytes);
+        sizes_.failed_own(bytes);
         resizing_.store(Resizing::kNo);
         return;
     }
