@@ -4,6 +4,7 @@
 //   larger   the backend grows, the state file records the size, then reactors and initiators are notified
 //   smaller  the state file records the shrink; commands beyond the new end are refused; observers release
 //            the data there; the backend shrinks. After a restart in between, the operator repeats this.
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -82,6 +83,11 @@ Result<VolumeSet::Resize> VolumeSet::begin_resize(const std::string& name, uint6
                   .bytes = bytes,
                   .follows = follows};
     if (bytes < size || shrinking) change.shrink_to = std::min(bytes, size);
+    if (!follows && bytes < size && backend_size < bytes)
+        return failure(
+            Code::kRefused,
+            "volume {}: others have shrunk its storage to {}: the volume follows soon, then choose a size",
+            name, readable_size(backend_size));
     // An incomplete shrink is abandoned if others have resized the storage since, because it would destroy
     // their data.
     if (follows) return change;
@@ -89,7 +95,8 @@ Result<VolumeSet::Resize> VolumeSet::begin_resize(const std::string& name, uint6
     const uint64_t pending = shrinking ? known->second.sizes.cut_from : 0;
     if (pending != 0 && (backend_size == size || backend_size == pending))
         change.cut_from = pending;
-    else if (change.shrink_to != 0 && change.shrink_to < size && volume->is_all_of(backend_size))
+    else if (change.shrink_to != 0 && change.shrink_to < std::min(size, backend_size) &&
+             !volume->is_less_than(backend_size))
         change.cut_from = backend_size;  // a larger file is only partly the volume's
     if (change.cut_from != 0 && change.grows())
         return failure(Code::kRefused,
@@ -383,7 +390,10 @@ bool VolumeSet::storage_lost(const std::string& name, const Volume* volume, uint
         std::lock_guard lock(m_);
         auto found = records_.find(name);
         if (found == records_.end() || found->second->volume.get() != volume) return true;
-        found->second->volume->lose(bytes);
+        // A volume that covered all of its storage, and has begun to follow it, is smaller already.
+        auto known = known_.find(name);
+        const bool follows = known != known_.end() && known->second.sizes.followed;
+        found->second->volume->lose(follows ? volume->size() : bytes);
         if (found->second->state == Record::State::kLive) live = found->second->volume;
     }
     log::error(

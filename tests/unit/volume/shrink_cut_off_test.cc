@@ -259,6 +259,38 @@ TEST_F(ShrinkCutOff, a_shrink_by_others_during_a_shrink_leaves_the_volume_on_all
     stop();
 }
 
+// The volume has the new size already, and engines are to drop the data beyond it.
+TEST_F(ShrinkCutOff, a_loss_while_engines_are_away_leaves_the_volume_on_all_of_the_storage) {
+    shared_.size = 4 << 20;
+    start();
+    engines_.away = true;
+    shared_.size = 1 << 20;
+    EXPECT_FALSE(follows(4 << 20, 1 << 20));
+    shared_.taken = true;
+    follows(4 << 20, 0);
+    std::exchange(engines_.kept, nullptr)->done();
+    engines_.away = false;
+    shared_.taken = false;
+    shared_.size = 2 << 20;
+    const Nanoseconds deadline = clock_.now() + io::test::kPatience;
+    while (!reopen("disk") && clock_.now() < deadline) reactor_.step();
+    EXPECT_EQ(size(), uint64_t{2 << 20});
+    stop();
+}
+
+TEST_F(ShrinkCutOff, a_shrink_that_overtakes_one_by_others_shrinks_the_storage) {
+    shared_.size = 4 << 20;
+    start();
+    shared_.size = 3 << 20;
+    EXPECT_EQ(resize("disk", (3 << 20) + (1 << 19)).code(), Code::kRefused);
+    EXPECT_TRUE(resize("disk", 2 << 20));
+    EXPECT_EQ(shared_.size, uint64_t{2 << 20});
+    report(4 << 20, 3 << 20);
+    others_resize(4 << 20);
+    EXPECT_EQ(size(), uint64_t{4 << 20});
+    stop();
+}
+
 TEST_F(ShrinkCutOff, a_part_keeps_the_size_that_the_operator_set) {
     shared_.size = 1 << 20;
     start(512 << 10);
