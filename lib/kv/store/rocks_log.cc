@@ -187,6 +187,9 @@ Status RocksLog::open_database() {
     rocksdb::Options options;
     options.create_if_missing = true;
     options.compaction_filter = filter_.get();
+    // A compaction before load() would keep all decisions, because their age is not known yet. Spilled values
+    // are not loaded.
+    options.disable_auto_compactions = !options_.fresh;
     options.info_log = std::make_shared<Warnings>(options_.path);
     options.max_open_files = 256;
     options.write_buffer_size = 16 << 20;
@@ -420,6 +423,8 @@ uint64_t RocksLog::latest_stamp() const {
 Status RocksLog::load(LogVisitor& visitor) {
     const uint64_t latest = latest_stamp();
     running_.continue_at(latest != 0 ? latest : running_.seconds());
+    WSS_TRY(status_of(database_->EnableAutoCompaction({database_->DefaultColumnFamily()}),
+                      "compacting " + options_.path));
     std::unique_ptr<rocksdb::Iterator> row(database_->NewIterator({}));
     const uint64_t now = running_.seconds();
     const auto damaged = [this] { return failure(Code::kIo, "{} has a damaged row", options_.path); };

@@ -224,15 +224,16 @@ TEST(KvRocksLog, old_decisions_ahead_of_the_clock_do_not_become_the_floor) {
     EXPECT_EQ(bench.store->inquire(aborted, {}), Answer::kAborted);
 }
 
-// Opens the log until RocksDB has compacted it: each opening adds a file, and a number of them are merged.
-// Each closing cancels the merge, so each opening waits for longer than the one before.
+// Opens the log until RocksDB compacts it: each opening adds a file, and four of them are merged. A closing
+// cancels the merge, so the last opening waits for it.
 void compact(const Directory& directory, Clocks& clocks, Timestamp expected_to_go) {
-    for (int i = 0; i < 50; i++) {
+    constexpr int kOpenings = 5;
+    for (int i = 0; i < kOpenings; i++) {
         std::unique_ptr<RocksLog> log = open(directory, clocks);
         Bench bench({.durability = Durability::kSync}, Bench::kArena, log.get());
         log_decision(*log, {1}, LoggedState::kAborted);
         LoggedTransaction row;
-        for (int spin = 0; spin < 20 + i * i; spin++) {
+        for (int spin = 0; i == kOpenings - 1 && spin < 60'000; spin++) {
             if (!*log->find_transaction(expected_to_go, row)) return;
             usleep(1000);
         }
