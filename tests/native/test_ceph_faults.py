@@ -509,7 +509,7 @@ def test_target_whose_storage_process_lost_the_image_serves_no_reads_from_its_en
         for _ in range(10):
             assert client.command(READ, 0, BLOCK)[0] != 0
             time.sleep(0.1)
-        until(lambda: volume(cluster)["trouble"] == "blocklisted by Ceph: another client took the image", 90, "the volume no longer waits for a process")
+        until(lambda: volume(cluster)["trouble"] == "blocklisted by Ceph: another client took the image", 210, "the volume no longer waits for a process")
         with pytest.raises(ControlError, match="has lost its real storage .*, and no other has joined"):
             ask(cluster.control, "volume.reopen", name="disk")
         # The restarted storage process has a new client. The target uses it only after the operator's command.
@@ -536,7 +536,7 @@ def test_target_whose_storage_process_lost_the_image_and_was_restarted_returns_n
         # Another owner had the image: only the operator can continue.
         until(lambda: "took it" in volume(cluster)["trouble"], 90, "the volume is lost")
         assert client.command(READ, 0, BLOCK)[0] != 0
-        until(lambda: "waits" not in volume(cluster)["trouble"], 90, "the volume no longer waits for a successor")
+        until(lambda: "waits" not in volume(cluster)["trouble"], 210, "the volume no longer waits for a successor")
         ask(cluster.control, "volume.reopen", name="disk")
         until(lambda: volume(cluster)["trouble"] == "", 60, "the volume is served again")
         until(lambda: client.command(READ, 0, BLOCK)[0] == 0, 30, "the client reads again")
