@@ -84,10 +84,10 @@ Result<VolumeSet::Resize> VolumeSet::begin_resize(const std::string& name, uint6
                   .follows = follows};
     if (bytes < size || shrinking) change.shrink_to = std::min(bytes, size);
     if (!follows && bytes < size && backend_size < bytes)
-        return failure(
-            Code::kRefused,
-            "volume {}: others have shrunk its storage to {}: the volume follows soon, then choose a size",
-            name, readable_size(backend_size));
+        return failure(Code::kRefused,
+                       "volume {}: its storage has only {}: choose at most that, or wait until the volume "
+                       "has followed it",
+                       name, readable_size(backend_size));
     // An incomplete shrink is abandoned if others have resized the storage since, because it would destroy
     // their data.
     if (follows) return change;

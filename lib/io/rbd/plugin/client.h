@@ -396,8 +396,8 @@ class Client {
     // Deadline of monitor commands. Used by the thread that starts this client, then by the keeper, then by
     // the thread that stops it.
     Nanoseconds commands_until_;
-    std::mutex
-        size_lock_;  // held by resize(), may_resize() and give_up_lock(), and while the image is closed
+    // Held by resize(), may_resize() and give_up_lock(), and while the image is closed.
+    std::mutex size_lock_;
     // kUnknown: a resize failed, and the resulting size could not be read.
     enum class Resizing : uint8_t { kNo, kUnderWay, kUnknown };
     std::atomic<Resizing> resizing_{Resizing::kNo};
