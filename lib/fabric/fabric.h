@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fabric interface: the semantics of RDMA over any transport.
 //
-// Terms. A *fabric* is one network device (or its emulation) in one process. A *poller* is the completion
-// queue and event channel of one thread. A *connection* is a reliable, ordered pair of queues between two
-// processes. A *region* is registered memory. The pair {remote_address, rkey} lets a connected peer read or
-// write it without the local CPU.
+// Terms. A *fabric* is the network devices (or their emulation) that one process uses for an address. A
+// *poller* is the completion queues and event channel of one thread. A *connection* is a reliable, ordered
+// pair of queues between two processes. A *region* is memory registered with every device of a fabric. The
+// pair {remote_address, rkey} lets a connected peer read or write it without the local CPU. Each device has
+// an rkey of its own, which is valid only for peers that are connected through that device.
 //
 // There are five implementations: `verbs` (RDMA hardware or soft RoCE), `tcp` (the peer's poller executes
 // one-sided operations), `tls` (tcp under TLS 1.3), `shm` (same host) and `sim` (one thread, simulated time,
@@ -38,6 +39,8 @@
 // created and destroyed on any thread. Handlers are called only from within Poller::poll().
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -55,11 +58,16 @@ namespace wss::fabric {
 class Connection;
 class Poller;
 
+// Devices of one fabric that can be open at the same time.
+constexpr size_t kDevicesMax = 16;
+constexpr size_t kAnyDevice = kDevicesMax;
+
 // Access of the peer to a region. Local reads and writes are always allowed.
 enum class Access : uint8_t { kLocal = 0, kRemoteRead = 1, kRemoteWrite = 2, kRemoteReadWrite = 3 };
 
 // Registered memory. Destroying it revokes remote access at once (F4 from then on). Peers need
-// `remote_address` and `rkey`. Local segments need `lkey`.
+// `remote_address` and the `rkey` of the device that they are connected through. Local segments need `lkey`,
+// which is valid for all devices of the fabric.
 class Region {
   public:
     virtual ~Region() = default;
@@ -68,15 +76,19 @@ class Region {
 
     std::span<std::byte> bytes() const { return bytes_; }
     uint64_t remote_address() const { return remote_address_; }
-    uint32_t rkey() const { return rkey_; }
+    // `device`: Connection::device() of the peer's connection.
+    uint32_t rkey(size_t device) const { return rkeys_[device].load(std::memory_order_relaxed); }
     uint32_t lkey() const { return lkey_; }
 
   protected:
     Region() = default;
+    void set_rkey(size_t device, uint32_t key) { rkeys_[device].store(key, std::memory_order_relaxed); }
     std::span<std::byte> bytes_;
     uint64_t remote_address_ = 0;
-    uint32_t rkey_ = 0;
     uint32_t lkey_ = 0;
+
+  private:
+    std::array<std::atomic<uint32_t>, kDevicesMax> rkeys_{};
 };
 
 // A contiguous part of local registered memory.
@@ -186,8 +198,10 @@ class Connection {
     virtual void close() noexcept = 0;
     // For people and access lists: "10.0.0.1:4711", or pid and uid of the peer of a socket path.
     virtual std::string peer() const = 0;
-    // Final once on_established() has been called.
+    // Final once on_established() has been called, as is device().
     const ConnectionLimits& limits() const noexcept { return limits_; }
+    // The device that the connection uses. The number is meaningful only within the fabric.
+    size_t device() const noexcept { return device_; }
     // A value that only the two ends of this connection can compute (RFC 9266). A login proof covers it, so
     // that the proof is not valid on another connection. Empty if the fabric has none.
     virtual std::span<const std::byte> channel_binding() const noexcept { return {}; }
@@ -195,6 +209,7 @@ class Connection {
   protected:
     Connection() = default;
     ConnectionLimits limits_;
+    size_t device_ = 0;
 };
 
 struct ConnectionOptions {
@@ -206,6 +221,8 @@ struct ConnectionOptions {
     uint32_t read_depth = 16;    // READs in flight, each way; requested
     bool posts_reads = true;     // true: refuse a peer that allows no READs
     Nanoseconds connect_timeout = from_s(5);
+    // Connect only through this device of the fabric, because the peer uses rkeys of that device.
+    size_t device = kAnyDevice;
 };
 
 // A peer's request to connect. Destroying the request unanswered rejects it without data.
@@ -272,6 +289,7 @@ class Fabric {
     Fabric(const Fabric&) = delete;
     Fabric& operator=(const Fabric&) = delete;
 
+    // What every device of the fabric offers.
     virtual const Caps& caps() const noexcept = 0;
     virtual Result<std::unique_ptr<Poller>> create_poller() = 0;
     // Allocates page-aligned, zeroed memory owned by the fabric. It is the fastest kind of memory, and in shm

@@ -84,6 +84,7 @@ class Channel final : private fabric::ConnectionHandler, private EngineLinkOwner
     void close(Status why) noexcept;
     bool is_up() const noexcept { return state_ == State::kUp; }
     bool is_over() const noexcept { return state_ == State::kOver; }
+    size_t device() const noexcept { return connection_->device(); }
     std::string peer() const { return connection_ ? connection_->peer() : std::string(); }
 
     // True when one more command may be sent.

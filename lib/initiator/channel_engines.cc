@@ -19,7 +19,7 @@ void Channel::engine_named(const wire::CacheEngineNotice& notice) noexcept {
     if (!notice.added || engines_.size() >= kEnginesMax) return;
     std::unique_ptr<EngineLink> link(new EngineLink(*this, notice.index));
     // A link that cannot be established does no harm: the target answers itself.
-    Status status = link->connect(*poller_, notice, options_.connect_timeout);
+    Status status = link->connect(*poller_, notice, options_.connect_timeout, device());
     if (status)
         engines_.push_back(std::move(link));
     else

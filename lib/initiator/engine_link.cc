@@ -9,8 +9,8 @@ EngineLink::~EngineLink() {
     WSS_ASSERT(is_over(), "a link ends before it is destroyed");
 }
 
-Status EngineLink::connect(fabric::Poller& poller, const wire::CacheEngineNotice& notice,
-                           Nanoseconds timeout) {
+Status EngineLink::connect(fabric::Poller& poller, const wire::CacheEngineNotice& notice, Nanoseconds timeout,
+                           size_t device) {
     auto address = fabric::Address::parse(notice.uri_text(), WSS_SRP_DEFAULT_PORT);
     if (!address) return address.status();
     std::array<std::byte, sizeof(wss_cache_login)> data;
@@ -22,6 +22,7 @@ Status EngineLink::connect(fabric::Poller& poller, const wire::CacheEngineNotice
     options.inline_bytes = 0;
     options.posts_reads = false;
     options.connect_timeout = timeout;
+    options.device = device;
     auto connection = poller.connect(*address, data, options, *this);
     if (!connection) return connection.status();
     connection_ = std::move(*connection);

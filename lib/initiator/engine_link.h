@@ -37,7 +37,9 @@ class EngineLink final : private fabric::ConnectionHandler {
     EngineLink(EngineLinkOwner& owner, uint16_t index) : owner_(owner), index_(index) {}
     ~EngineLink() override;
 
-    Status connect(fabric::Poller& poller, const wire::CacheEngineNotice& notice, Nanoseconds timeout);
+    // `device`: of the channel, whose commands contain the rkeys that the engine uses.
+    Status connect(fabric::Poller& poller, const wire::CacheEngineNotice& notice, Nanoseconds timeout,
+                   size_t device);
     void close() noexcept;
     bool is_up() const noexcept { return state_ == State::kUp; }
     bool is_over() const noexcept { return state_ == State::kIdle || state_ == State::kOver; }

@@ -46,14 +46,14 @@ std::byte* BouncePool::data(Bounce bounce) const noexcept {
     return region_->bytes().data() + size_t{bounce.first} * kBounceChunk;
 }
 
-wire::RemoteBuffer BouncePool::remote(Bounce bounce, uint32_t length) const noexcept {
-    return {region_->remote_address() + uint64_t{bounce.first} * kBounceChunk, region_->rkey(), length};
+wire::RemoteBuffer BouncePool::remote(Bounce bounce, uint32_t length, size_t device) const noexcept {
+    return {region_->remote_address() + uint64_t{bounce.first} * kBounceChunk, region_->rkey(device), length};
 }
 
 // --- RegionTable ---
 
-wire::RemoteBuffer RegionTable::Entry::remote(std::span<const std::byte> part) const {
-    return {region->remote_address() + static_cast<uint64_t>(part.data() - begin()), region->rkey(),
+wire::RemoteBuffer RegionTable::Entry::remote(std::span<const std::byte> part, size_t device) const {
+    return {region->remote_address() + static_cast<uint64_t>(part.data() - begin()), region->rkey(device),
             static_cast<uint32_t>(part.size())};
 }
 

@@ -51,7 +51,7 @@ class BouncePool {
     std::optional<Bounce> take(size_t bytes) noexcept;
     void give_back(Bounce bounce) noexcept;
     std::byte* data(Bounce bounce) const noexcept;
-    wire::RemoteBuffer remote(Bounce bounce, uint32_t length) const noexcept;
+    wire::RemoteBuffer remote(Bounce bounce, uint32_t length, size_t device) const noexcept;
     size_t largest() const noexcept { return region_->bytes().size(); }
     uint32_t in_use() const noexcept { return in_use_; }
 
@@ -78,7 +78,7 @@ class RegionTable {
         bool dropped = false;  // no longer in the table; destroyed with the last hold
         const std::byte* begin() const { return region->bytes().data(); }
         const std::byte* end() const { return begin() + region->bytes().size(); }
-        wire::RemoteBuffer remote(std::span<const std::byte> part) const;
+        wire::RemoteBuffer remote(std::span<const std::byte> part, size_t device) const;
     };
 
     RegionTable(fabric::Fabric& fabric, Limits limits) : fabric_(fabric), limits_(limits) {}

@@ -36,8 +36,9 @@ struct Payload {
     std::array<RegionTable::Entry*, kDescriptorsMax> entries;
 };
 
-// Memory descriptors of a command.
+// Memory descriptors of a command, for a target that is connected through `device`.
 struct Descriptors {
+    size_t device = 0;
     std::array<wire::RemoteBuffer, kDescriptorsMax> list;
     uint32_t count = 0;
 };

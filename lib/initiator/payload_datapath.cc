@@ -24,7 +24,7 @@ bool DataMemory::plan(Payload& payload, uint32_t immediate_room, Descriptors& de
         Cursor from = payload.where;
         from.gather(bounce_->data(*bounce), payload.length);
     }
-    descriptors.list[0] = bounce_->remote(*bounce, payload.length);
+    descriptors.list[0] = bounce_->remote(*bounce, payload.length, descriptors.device);
     descriptors.count = 1;
     return true;
 }
@@ -46,7 +46,7 @@ bool DataMemory::add_run(Payload& payload, Descriptors& descriptors, std::span<s
     bool pin = pin_at_least_ != 0 && payload.length >= pin_at_least_;
     RegionTable::Entry* entry = pin ? regions_.find_or_pin(run) : regions_.find(run);
     if (entry == nullptr) return false;
-    wire::RemoteBuffer next = entry->remote(run);
+    wire::RemoteBuffer next = entry->remote(run, descriptors.device);
     if (payload.count > 0 && payload.entries[payload.count - 1u] == entry) {
         wire::RemoteBuffer& previous = descriptors.list[descriptors.count - 1];
         if (previous.address + previous.length == next.address) {

@@ -154,7 +154,7 @@ bool Session::issue(Request& request, Channel& channel) noexcept {
         wire::encode_unmap_list({&range, 1}, list);
         command.payload.where = Cursor({&list_buffer, 1});
     }
-    Descriptors descriptors;
+    Descriptors descriptors{.device = channel.device()};
     if (!memory_->plan(command.payload, channel.immediate_room(), descriptors)) {
         channel.put_back(command);
         return false;

@@ -156,7 +156,7 @@ const char* Admission::check_join(const EngineLink::Applicant& applicant,
     if (!keep && ours && members_.pending() && members_.counts_when_saved(join.engine, join.incarnation))
         return "its former membership is still being ended";
     identity = {.index = index,
-                .net = applicant.net,
+                .via = {.net = applicant.net},
                 .identity = join.engine,
                 .memory = join.memory,
                 .incarnation = keep ? join.incarnation : members_.edit().next_incarnation++,

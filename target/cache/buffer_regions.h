@@ -18,6 +18,12 @@
 
 namespace wss::cache {
 
+// What a connection to an engine uses.
+struct Via {
+    size_t net = 0;     // index of the cache's fabric
+    size_t device = 0;  // of that fabric
+};
+
 class BufferRegions {
   public:
     static Result<std::unique_ptr<BufferRegions>> make(std::span<std::byte> memory,
@@ -31,10 +37,11 @@ class BufferRegions {
         return made;
     }
 
-    // Address of `at` for a peer on fabric `net`.
-    wire::RemoteBuffer remote(size_t net, const std::byte* at, uint32_t length) const {
-        const fabric::Region& region = *regions_[net];
-        return {region.remote_address() + static_cast<uint64_t>(at - memory_.data()), region.rkey(), length};
+    // Address of `at` for a peer that is connected `via`.
+    wire::RemoteBuffer remote(const Via& via, const std::byte* at, uint32_t length) const {
+        const fabric::Region& region = *regions_[via.net];
+        return {region.remote_address() + static_cast<uint64_t>(at - memory_.data()), region.rkey(via.device),
+                length};
     }
 
   private:

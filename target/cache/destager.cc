@@ -224,7 +224,7 @@ void Destager::entered(Job& job) noexcept {
         uses_.nodes.aim(transfer, job.staging, slot.engine, transfer.move.offset);
     else
         transfer.move.remote = uses_.memory.regions().remote(
-            engine.identity().net, job.buffer + transfer.move.offset, transfer.move.length);
+            engine.identity().via, job.buffer + transfer.move.offset, transfer.move.length);
     transfer.done = transfer_done;
     transfer.context = &job;
     job.outstanding = 1;

@@ -46,6 +46,7 @@ void EngineLink::admit(const Identity& identity, const wire::CacheWelcome& welco
 
 void EngineLink::begin(const Identity& identity, const wire::CacheWelcome& welcome) {
     identity_ = identity;
+    if (link_ != nullptr) identity_.via.device = link_->device();
     slots_max_ = is_storage() ? 0 : identity.memory / welcome.line_bytes;
     by_id_.assign(welcome.operations, nullptr);
     for (uint32_t id = welcome.operations; id > 0; --id) free_ids_.push_back(id - 1);
@@ -59,6 +60,7 @@ Status EngineLink::open(fabric::ConnectRequest& request, fabric::Fabric& fabric,
     if (!link) return link.status();
     link_ = std::move(*link);
     WSS_TRY(link_->accept(request, poller, answer));
+    identity_.via.device = link_->device();
     if (auth_) auth_->bind(link_->channel_binding());
     return Status::ok();
 }

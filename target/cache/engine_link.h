@@ -20,6 +20,7 @@
 #include "lib/fabric/fabric.h"
 #include "lib/wire/cache.h"
 #include "target/auth/auth.h"
+#include "target/cache/buffer_regions.h"
 
 namespace wss::cache {
 
@@ -74,7 +75,7 @@ class EngineLink final : private RecordLinkOwner {
   public:
     struct Identity {
         EngineIndex index;
-        size_t net = 0;  // index of the cache's fabric
+        Via via;
         uint64_t identity = 0;
         uint64_t memory = 0;
         uint32_t incarnation = 0;

@@ -122,7 +122,7 @@ void Eraser::trim(Erase& erase) noexcept {
             transfer.move.offset = keep;
             transfer.move.length = (split.first() + 1) * kSubBlockBytes - keep;
             transfer.move.remote =
-                memory_.regions().remote(engine.identity().net, memory_.zeroes(), transfer.move.length);
+                memory_.regions().remote(engine.identity().via, memory_.zeroes(), transfer.move.length);
         }
         transfer.done = trim_done;
         transfer.context = &erase;

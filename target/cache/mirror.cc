@@ -193,7 +193,7 @@ void Mirror::fetch(Job& job) noexcept {
     transfer.move.offset = first * kSubBlockBytes;
     transfer.move.length = (end - first) * kSubBlockBytes;
     transfer.move.remote = uses_.memory.regions().remote(
-        engine.identity().net, job.buffer + transfer.move.offset, transfer.move.length);
+        engine.identity().via, job.buffer + transfer.move.offset, transfer.move.length);
     submit(job, engine);
 }
 
@@ -216,7 +216,7 @@ void Mirror::put(Job& job) noexcept {
     move.slot = job.slots[1].number;
     move.offset = offset;
     move.length = length;
-    move.remote = uses_.memory.regions().remote(engine.identity().net, job.buffer + offset, length);
+    move.remote = uses_.memory.regions().remote(engine.identity().via, job.buffer + offset, length);
     submit(job, engine);
 }
 

@@ -106,7 +106,7 @@ void Reads::gather(CacheCommand& command) noexcept {
         transfer.move.to_peer = true;
         transfer.move.offset = line.span.offset;
         transfer.move.length = line.span.length;
-        transfer.move.remote = command.regions->remote(engines_.link(slot.engine)->identity().net,
+        transfer.move.remote = command.regions->remote(engines_.link(slot.engine)->identity().via,
                                                        command.buffer + at, line.span.length);
         at += line.span.length;
         engines_.link(slot.engine)->submit(transfer);
@@ -136,7 +136,7 @@ void Reads::overlay(CacheCommand& command) noexcept {
             transfer.move.offset = begin;
             transfer.move.length = end - begin;
             transfer.move.remote =
-                command.regions->remote(engines_.link(slot.engine)->identity().net,
+                command.regions->remote(engines_.link(slot.engine)->identity().via,
                                         command.buffer + at + (begin - line.span.offset), end - begin);
             engines_.link(slot.engine)->submit(transfer);
         } else {
@@ -273,7 +273,7 @@ void Reads::fill(CacheCommand& command) noexcept {
         if (command.staging)
             nodes_.aim(transfer, command.staging, slot.engine, from);
         else
-            transfer.move.remote = command.regions->remote(engines_.link(slot.engine)->identity().net,
+            transfer.move.remote = command.regions->remote(engines_.link(slot.engine)->identity().via,
                                                            command.buffer + from, length);
         engines_.link(slot.engine)->submit(transfer);
     }

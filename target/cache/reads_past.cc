@@ -81,7 +81,7 @@ void Reads::fetch(CacheCommand& command) noexcept {
     transfer.storage.has_copy = command.buffer != nullptr;
     if (command.buffer != nullptr)
         transfer.storage.copy =
-            command.regions->remote(storage.identity().net, command.buffer, command.length);
+            command.regions->remote(storage.identity().via, command.buffer, command.length);
     storage.submit(transfer);
 }
 

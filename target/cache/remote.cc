@@ -230,7 +230,7 @@ void RemoteQueue::start(Job& job, EngineLink& storage) noexcept {
                             .length = length};
     if (moves(request))
         job.transfer.storage.remote =
-            regions_->remote(storage.identity().net, job.buffer, static_cast<uint32_t>(length));
+            regions_->remote(storage.identity().via, job.buffer, static_cast<uint32_t>(length));
     job.transfer.context = &job;
     job.transfer.done = transfer_done;
     storage.submit(job.transfer);

@@ -400,7 +400,7 @@ void StorageNodes::open_staging(EngineLink& storage) {
     reached_.push_back(std::make_unique<Reached>(engines_, storage));
     auto client = std::make_unique<Client>();
     client->sink = reached_.back().get();
-    client->scheme = nets_[storage.identity().net].scheme;
+    client->scheme = nets_[storage.identity().via.net].scheme;
     client->is_storage = true;
     reached_.back()->client = clients_.add(std::move(client));
 }

@@ -142,7 +142,7 @@ void Writes::update_copies(CacheCommand& command, LinePart& line, bool from_clie
             transfer.move.remote = {command.remote.address + in_buffer, command.remote.rkey, end - begin};
         } else {
             transfer.move.remote =
-                command.regions->remote(engine.identity().net, command.buffer + in_buffer, end - begin);
+                command.regions->remote(engine.identity().via, command.buffer + in_buffer, end - begin);
         }
         engine.submit(transfer);
     }

@@ -18,7 +18,7 @@ std::unique_ptr<Region> region_of(End& end, std::span<std::byte> memory, Access 
 }
 
 RemoteAddress remote_of(const Region& region) {
-    return {.address = region.remote_address(), .rkey = region.rkey()};
+    return {.address = region.remote_address(), .rkey = region.rkey(0)};
 }
 
 // Memory of the server with a pattern that must stay unchanged.

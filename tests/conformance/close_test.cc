@@ -144,7 +144,7 @@ class ChildServer final : public ListenHandler {
         arena_ = std::move(*world_->server().allocate(kArenaBytes, Access::kRemoteReadWrite));
         listener_ = std::move(*poller_->listen(world_->listen_address(), *this));
         std::string line = listener_->address().to_string() + "\n";
-        Card card{.address = arena_->remote_address(), .rkey = arena_->rkey()};
+        Card card{.address = arena_->remote_address(), .rkey = arena_->rkey(0)};
         line.append(reinterpret_cast<const char*>(&card), sizeof card);
         if (::write(out, line.data(), line.size()) != static_cast<ssize_t>(line.size())) _exit(2);
     }

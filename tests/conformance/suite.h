@@ -106,7 +106,7 @@ struct End {
         return {.address = at(offset), .length = length, .lkey = arena->lkey()};
     }
     RemoteAddress remote(size_t offset) const {
-        return {.address = arena->remote_address() + offset, .rkey = arena->rkey()};
+        return {.address = arena->remote_address() + offset, .rkey = arena->rkey(0)};
     }
     void fill(size_t offset, std::string_view text) const {
         std::memcpy(at(offset), text.data(), text.size());

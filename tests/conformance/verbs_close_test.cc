@@ -59,7 +59,7 @@ void a_revoked_region_is_not_written(Verbs& t) {
     std::vector<std::byte> mine(4096, std::byte{1});
     auto region = t.fabric->register_memory(mine, Access::kRemoteReadWrite);
     ASSERT_TRUE(region);
-    RemoteAddress remote{(*region)->remote_address(), (*region)->rkey()};
+    RemoteAddress remote{(*region)->remote_address(), (*region)->rkey(0)};
     ASSERT_EQ(t.post(t.client, {.op = Op::kWrite, .remote = remote}, t.segment(64, 8)), Code::kOk);
     ASSERT_TRUE(t.until([&] { return t.client.completions.size() == 1; }));
     EXPECT_EQ(mine[0], std::byte{0});
@@ -74,7 +74,7 @@ void a_region_without_permission_is_not_written(Verbs& t) {
     t.connect();
     auto region = t.fabric->allocate(4096, Access::kRemoteRead);
     ASSERT_TRUE(region);
-    refused_access(t, Op::kWrite, {(*region)->remote_address(), (*region)->rkey()});
+    refused_access(t, Op::kWrite, {(*region)->remote_address(), (*region)->rkey(0)});
     EXPECT_EQ((*region)->bytes()[0], std::byte{0});
 }
 

@@ -119,7 +119,7 @@ class Verbs : public testing::Test, public ListenHandler {
     }
     std::byte* at(size_t offset) { return memory->bytes().data() + offset; }
     Segment segment(size_t offset, uint32_t length) { return {at(offset), length, memory->lkey()}; }
-    RemoteAddress remote(size_t offset) { return {memory->remote_address() + offset, memory->rkey()}; }
+    RemoteAddress remote(size_t offset) { return {memory->remote_address() + offset, memory->rkey(0)}; }
     // Receive i lands at kReceives + i * kReceiveSize.
     void post_receives(End& end, size_t count) {
         for (size_t i = 0; i < count; ++i) {

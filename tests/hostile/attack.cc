@@ -42,7 +42,7 @@ class Attacker final : public fabric::ConnectionHandler {
           clock_(clock),
           counts_(counts),
           memory_(*std::move(fabric.allocate(kMemoryBytes, fabric::Access::kRemoteReadWrite))),
-          source_(make_source(random, {memory_->remote_address(), memory_->rkey(), kMemoryBytes})),
+          source_(make_source(random, {memory_->remote_address(), memory_->rkey(0), kMemoryBytes})),
           receives_(source_->receives()),
           received_(
               *std::move(fabric.allocate(size_t{receives_.count} * receives_.bytes, fabric::Access::kLocal))),

@@ -152,7 +152,7 @@ void EchoLoad::Link::go(uint64_t slot) noexcept {
                 whole);
         Ask ask{options.mode == Mode::kRead ? AskKind::kRead : AskKind::kWrite, static_cast<uint32_t>(slot),
                 memory_->remote_address() + static_cast<uint64_t>(data(slot) - memory_->bytes().data()),
-                memory_->rkey(), options.bytes};
+                memory_->rkey(connection_->device()), options.bytes};
         std::memcpy(message(slot), &ask, sizeof ask);
         add({.op = fabric::Op::kSend,
              .signalled = signal(),

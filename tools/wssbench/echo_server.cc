@@ -102,7 +102,7 @@ Status Peer::take(fabric::ConnectRequest& request, fabric::Poller& poller, const
         if (connection_->post_receives({&receive, 1}) != Code::kOk)
             return Status(Code::kExhausted, "the echo server's receives cannot be posted");
     }
-    Offer offer{memory_.remote_address(), memory_.bytes().size(), memory_.rkey(), 0};
+    Offer offer{memory_.remote_address(), memory_.bytes().size(), memory_.rkey(connection_->device()), 0};
     return connection_->accept(std::as_bytes(std::span(&offer, 1)));
 }
 

@@ -27,6 +27,7 @@ class Engine::Reach::EngineConnection final : public fabric::ConnectionHandler {
         options.inline_bytes = 0;
         options.posts_reads = false;
         options.connect_timeout = kConnectTimeout;
+        options.device = reach_.device_;
         auto connection = reach_.net_.poller->connect(*address, data, options, *this);
         if (!connection) return connection.status();
         connection_ = std::move(*connection);
@@ -75,7 +76,9 @@ Engine::Reach::~Reach() {
 }
 
 void Engine::Reach::introduce(RecordLink& link) noexcept {
-    link.wrote(wire::put_staging({region_->remote_address(), staging_.size(), region_->rkey()}, link.room()));
+    device_ = link.device();
+    link.wrote(
+        wire::put_staging({region_->remote_address(), staging_.size(), region_->rkey(device_)}, link.room()));
 }
 
 bool Engine::Reach::named(const wire::Record& record) noexcept {

@@ -72,6 +72,7 @@ class RecordLink final : public fabric::ConnectionHandler {
 
     bool is_up() const noexcept { return state_ == State::kUp; }
     bool is_over() const noexcept { return state_ == State::kOver || state_ == State::kIdle; }
+    size_t device() const noexcept { return connection_ ? connection_->device() : 0; }
     std::string peer() const { return connection_ ? connection_->peer() : std::string(); }
     std::span<const std::byte> channel_binding() const noexcept { return connection_->channel_binding(); }
     uint64_t messages_received() const noexcept { return messages_received_; }

@@ -40,11 +40,12 @@ SharedRegion::SharedRegion(std::shared_ptr<Domain> domain, SharedMemory memory, 
     remote_address_ = reinterpret_cast<uintptr_t>(bytes_.data());
     // A mapping cannot prevent a peer with write-only access from reading.
     if (stream::allows(access, Access::kRemoteRead)) validity_ = domain_->take_slot();
-    rkey_ = lkey_ = domain_->table()->add(bytes_, access, this);
+    lkey_ = domain_->table()->add(bytes_, access, this);
+    set_rkey(0, lkey_);
 }
 
 SharedRegion::~SharedRegion() {
-    domain_->table()->remove(rkey_);  // no grants from here on
+    domain_->table()->remove(lkey_);  // no grants from here on
     domain_->invalidate(validity_);
 }
 

@@ -29,10 +29,11 @@ class SimRegion final : public Region {
         : fabric_(fabric), mapped_(mapped) {
         bytes_ = memory;
         remote_address_ = reinterpret_cast<uintptr_t>(memory.data());
-        lkey_ = rkey_ = fabric.add(memory, access);
+        lkey_ = fabric.add(memory, access);
+        set_rkey(0, lkey_);
     }
     ~SimRegion() override {
-        fabric_.revoke(rkey_);
+        fabric_.revoke(lkey_);
         if (mapped_ > 0) munmap(bytes_.data(), mapped_);
     }
 

@@ -18,7 +18,8 @@ TableRegion::TableRegion(std::shared_ptr<RegionTable> table, std::span<std::byte
     : table_(std::move(table)) {
     bytes_ = memory;
     remote_address_ = reinterpret_cast<uintptr_t>(memory.data());
-    rkey_ = lkey_ = table_->add(memory, access, owner);
+    lkey_ = table_->add(memory, access, owner);
+    set_rkey(0, lkey_);
 }
 
 AllocatedRegion::~AllocatedRegion() {

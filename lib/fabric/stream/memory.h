@@ -18,7 +18,7 @@ class TableRegion : public Region {
   protected:
     // Waits for a copy in progress. Has no effect if the region is already revoked. A derived class that owns
     // the memory calls it before it releases the memory.
-    void revoke() noexcept { table_->remove(rkey_); }
+    void revoke() noexcept { table_->remove(lkey_); }
 
   private:
     const std::shared_ptr<RegionTable> table_;

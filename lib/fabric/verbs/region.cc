@@ -30,7 +30,7 @@ class VerbsRegion final : public Region {
         : device_(std::move(device)), mapping_(std::move(mapping)), mr_(std::move(mr)) {
         bytes_ = {static_cast<std::byte*>(mr_->addr), mr_->length};
         remote_address_ = reinterpret_cast<uint64_t>(mr_->addr);
-        rkey_ = mr_->rkey;
+        set_rkey(0, mr_->rkey);
         lkey_ = mr_->lkey;
     }
 

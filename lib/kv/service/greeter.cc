@@ -48,7 +48,7 @@ void Greeter::hello(Peer& peer, const wire::KvHeader& header, wire::Bytes messag
                              .incarnation = partition_.incarnation(),
                              .ticks = partition_.clock_stamp().ticks(),
                              .window_ms = static_cast<uint32_t>(options.store.window.count / 1'000'000),
-                             .arena_rkey = arena.rkey(),
+                             .arena_rkey = arena.rkey(peer.channel()->device()),
                              .arena_address = arena.remote_address(),
                              .arena_bytes = partition_.store().arena().bytes,
                              .arena_epoch = partition_.store().arena().epoch,
@@ -57,7 +57,7 @@ void Greeter::hello(Peer& peer, const wire::KvHeader& header, wire::Bytes messag
                              .index = {}};
     if ((header.flags & wire::kKvHelloIndex) != 0 && hello_.nonce != 0) {
         partition_.store().expect_readers();
-        reply.index = index_of(arena);
+        reply.index = index_of(arena, peer.channel()->device());
     }
     const bool ring = hello_.ring.bytes != 0;
     if (ring)
@@ -74,11 +74,11 @@ void Greeter::hello(Peer& peer, const wire::KvHeader& header, wire::Bytes messag
 }
 
 // The index follows the arena in the same region.
-wire::KvIndex Greeter::index_of(const fabric::Region& region) const {
+wire::KvIndex Greeter::index_of(const fabric::Region& region, size_t device) const {
     const store::IndexFacts facts = partition_.store().index();
     if (facts.groups == 0) return {};
     return {.layout = store::kIndexLayout,
-            .rkey = region.rkey(),
+            .rkey = region.rkey(device),
             .address = region.remote_address() + arena_.arena().size(),
             .bytes = facts.bytes,
             .groups = facts.groups};

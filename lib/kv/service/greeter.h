@@ -22,7 +22,7 @@ class Greeter {
 
   private:
     wire::KvStatus lease_id(Peer& peer);
-    wire::KvIndex index_of(const fabric::Region& region) const;
+    wire::KvIndex index_of(const fabric::Region& region, size_t device) const;
     std::string why_no_lease(wire::KvStatus status) const;
 
     Partition& partition_;

@@ -131,8 +131,9 @@ std::string Service::info_json() const {
     const Nanoseconds now = partition_.reactor().now();
     size_t rings = 0, announced = 0;
     for (const auto& peer : peers_) {
-        rings += peer->channel()->has_ring();
-        announced += peer->channel()->has_announced_ring();
+        const Ring& ring = peer->channel()->ring();
+        rings += ring.active();
+        announced += ring.active() && ring.is_announced();
     }
     std::string traffic = traffic_of(c, places_.counters(), peers_.size(), rings - announced, announced);
     std::string server =

@@ -277,7 +277,9 @@ void MessageChannel::flush_frames() noexcept {
 wire::KvRing MessageChannel::offer_ring(std::optional<bool> announced) {
     const bool is_wanted = announced.value_or(!fabric::writes_in_order(*connection_));
     const bool announce = is_wanted && lane_.fabric_.caps().write_immediate;
-    return ring_.ours().bytes != 0 || ring_.offer(lane_.fabric_, announce) ? ring_.ours() : wire::KvRing{};
+    const size_t device = connection_->device();
+    const bool offered = ring_.ours(device).bytes != 0 || ring_.offer(lane_.fabric_, announce);
+    return offered ? ring_.ours(device) : wire::KvRing{};
 }
 
 bool MessageChannel::use_ring(const wire::KvRing& theirs, uint64_t seed) {
@@ -377,13 +379,13 @@ void MessageChannel::write_announced(uint32_t index, uint32_t immediate) noexcep
     receives_.give_back(index);
     post_receives(1);
     if (closing_) return;
-    if (!has_announced_ring()) return close("the peer announced an unexpected write");
+    if (!ring_.active() || !ring_.is_announced()) return close("the peer announced an unexpected write");
     ring_.heard += immediate != Ring::kCreditOnly;
 }
 
 size_t MessageChannel::poll_ring() noexcept {
     if (ring_.announced_sleep) announce_sleep(false);
-    const bool announced = ring_.ours().announced;
+    const bool announced = ring_.is_announced();
     size_t count = 0;
     for (; count < 16 && !closing_; ++count) {
         if (backlog() > kBacklogMax || (announced && ring_.heard == 0)) break;
@@ -412,7 +414,7 @@ size_t MessageChannel::poll_ring() noexcept {
 // False: there is something to do; do not sleep.
 bool MessageChannel::prepare_sleep() noexcept {
     if (closing_ || !up_) return true;
-    if (ring_.ours().announced) return ring_.heard == 0 || backlog() > kBacklogMax;
+    if (ring_.is_announced()) return ring_.heard == 0 || backlog() > kBacklogMax;
     if (announce_sleep(true)) {
         std::atomic_thread_fence(std::memory_order_seq_cst);  // see wake_peer()
         return ring_.peek().empty() || mutated(Mutation::kLostWakeUp);

@@ -94,11 +94,11 @@ class MessageChannel final : public fabric::ConnectionHandler, public ListNode<L
     void close(std::string why) noexcept;
     bool over() const { return over_; }
     bool up() const { return up_ && !closing_; }
+    size_t device() const { return connection_->device(); }
     std::string peer() const { return connection_ ? connection_->peer() : std::string(); }
     size_t backlog() const { return out_.backlog(); }
     size_t held() const { return out_.held(); }
-    bool has_ring() const { return ring_.active(); }
-    bool has_announced_ring() const { return ring_.active() && ring_.ours().announced; }
+    const Ring& ring() const { return ring_; }
 
     void on_established(fabric::Connection&, std::span<const std::byte>) noexcept override;
     void on_refused(fabric::Connection&, const Status& why, std::span<const std::byte>) noexcept override;

@@ -44,10 +44,10 @@ bool Ring::offer(fabric::Fabric& fabric, bool by_announcement) {
     return true;
 }
 
-wire::KvRing Ring::ours() const {
+wire::KvRing Ring::ours(size_t device) const {
     if (!memory_) return {};
     return {.address = memory_->remote_address(),
-            .rkey = memory_->rkey(),
+            .rkey = memory_->rkey(device),
             .bytes = kRingBytes,
             .announced = ours_announced_};
 }

@@ -49,7 +49,8 @@ enum class RingSignal : uint8_t { kAsleep = 1, kWakeUp = 2 };
 class Ring {
   public:
     bool offer(fabric::Fabric& fabric, bool by_announcement);  // allocates; false: no memory
-    wire::KvRing ours() const;
+    bool is_announced() const { return memory_ != nullptr && ours_announced_; }
+    wire::KvRing ours(size_t device) const;  // for a peer that is connected through `device`
     // `seed`: a secret of the client (its nonce), so that no value can imitate a frame. False: `theirs` is
     // not a usable ring.
     bool begin(const wire::KvRing& theirs, uint64_t seed);

@@ -279,7 +279,7 @@ TEST_F(HostileTcp, an_access_out_of_bounds_is_refused) {
     expect_thrown_out({.type = FrameType::kWrite,
                        .length = 100,
                        .address = arena->remote_address() + 4000,
-                       .rkey = arena->rkey()},
+                       .rkey = arena->rkey(0)},
                       Code::kPermission);
 }
 
@@ -287,9 +287,11 @@ TEST_F(HostileTcp, more_reads_than_negotiated_end_the_connection) {
     ASSERT_NO_FATAL_FAILURE(greet());
     std::array<std::byte, stream::kFrameBytes> bytes;
     std::vector<std::byte> all;
-    encode(
-        {.type = FrameType::kRead, .length = 4096, .address = arena->remote_address(), .rkey = arena->rkey()},
-        bytes.data());
+    encode({.type = FrameType::kRead,
+            .length = 4096,
+            .address = arena->remote_address(),
+            .rkey = arena->rkey(0)},
+           bytes.data());
     for (int i = 0; i < 100; ++i) all.insert(all.end(), bytes.begin(), bytes.end());
     ASSERT_NO_FATAL_FAILURE(say(all));
     ASSERT_TRUE(wait([&] { return heard.closed; }));
@@ -302,7 +304,7 @@ TEST_F(HostileTcp, an_incomplete_frame_does_not_end_the_connection) {
     encode({.type = FrameType::kWrite,
             .length = 4096,
             .address = arena->remote_address(),
-            .rkey = arena->rkey()},
+            .rkey = arena->rkey(0)},
            bytes.data());
     ASSERT_NO_FATAL_FAILURE(say(bytes));
     for (int i = 0; i < 1000; ++i) poller->poll();
@@ -325,7 +327,7 @@ TEST_F(HostileTcp, random_frames_cause_no_crash_and_do_not_affect_others) {
                         .flags = static_cast<uint8_t>(random.below(2)),
                         .length = static_cast<uint32_t>(random.below(5000)),
                         .address = arena->remote_address() + random.below(5000) - 500,
-                        .rkey = random.chance(4) ? static_cast<uint32_t>(random.next()) : arena->rkey(),
+                        .rkey = random.chance(4) ? static_cast<uint32_t>(random.next()) : arena->rkey(0),
                         .immediate = static_cast<uint32_t>(random.below(4)),
                         .acknowledged = static_cast<uint32_t>(random.below(2)),
                         .credits = static_cast<uint32_t>(random.below(3))};

@@ -326,7 +326,7 @@ class ShmPair : public testing::Test, public ListenHandler {
         Segment one{.address = local->bytes().data(), .length = 64, .lkey = local->lkey()};
         WorkRequest request{.op = op,
                             .segments = {&one, 1},
-                            .remote = {.address = region.remote_address(), .rkey = region.rkey()}};
+                            .remote = {.address = region.remote_address(), .rkey = region.rkey(0)}};
         if (client->post({&request, 1}) != Code::kOk) return false;
         int before = client_heard.completions;
         for (int i = 0; i < 10'000 && client_heard.completions == before; ++i) poll();
@@ -370,7 +370,7 @@ TEST_F(ShmPair, a_page_fault_in_registered_memory_stops_only_its_owner) {
         Segment one{.address = local->bytes().data(), .length = 64, .lkey = local->lkey()};
         WorkRequest request{.op = op,
                             .segments = {&one, 1},
-                            .remote = {.address = region->remote_address(), .rkey = region->rkey()}};
+                            .remote = {.address = region->remote_address(), .rkey = region->rkey(0)}};
         client_heard.completions = 0;
         ASSERT_EQ(client->post({&request, 1}), Code::kOk);
         std::atomic<bool> done{false};
@@ -402,7 +402,7 @@ TEST_F(ShmPair, a_userfaultfd_on_the_owners_mapping_of_allocated_memory_stops_no
 TEST_F(ShmPair, mapped_memory_is_copied_within_the_call_but_not_ahead_of_posted_requests) {
     auto region = std::move(*server_fabric->allocate(4096, Access::kRemoteReadWrite));
     Segment one{.address = local->bytes().data(), .length = 64, .lkey = local->lkey()};
-    RemoteAddress there{.address = region->remote_address(), .rkey = region->rkey()};
+    RemoteAddress there{.address = region->remote_address(), .rkey = region->rkey(0)};
     EXPECT_FALSE(client->move_now(Op::kRead, one, there)) << "the region has not been requested yet";
     ASSERT_TRUE(completes_without_the_peer(Op::kRead, *region));
     region->bytes()[7] = std::byte{42};
@@ -434,10 +434,10 @@ TEST_F(ShmPair, requests_by_frame_and_by_mapping_take_effect_in_order) {
         WorkRequest requests[2]{{.op = Op::kWrite,
                                  .signalled = false,
                                  .segments = {&from, 1},
-                                 .remote = {.address = framed->remote_address(), .rkey = framed->rkey()}},
+                                 .remote = {.address = framed->remote_address(), .rkey = framed->rkey(0)}},
                                 {.op = Op::kRead,
                                  .segments = {&into, 1},
-                                 .remote = {.address = direct->remote_address(), .rkey = direct->rkey()}}};
+                                 .remote = {.address = direct->remote_address(), .rkey = direct->rkey(0)}}};
         int before = client_heard.completions;
         ASSERT_EQ(client->post(requests), Code::kOk);
         for (int i = 0; i < 10'000 && client_heard.completions == before; ++i) poll();

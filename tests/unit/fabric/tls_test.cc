@@ -531,7 +531,7 @@ TEST_F(TlsRelay, data_is_not_readable_in_transit) {
     std::memcpy(memory->bytes().data(), text.data(), text.size());
     const Segment segment{memory->bytes().data(), 4096, memory->lkey()};
     const WorkRequest write{
-        .op = Op::kWrite, .segments = {&segment, 1}, .remote = {sink->remote_address(), sink->rkey()}};
+        .op = Op::kWrite, .segments = {&segment, 1}, .remote = {sink->remote_address(), sink->rkey(0)}};
     ASSERT_EQ(client->post({&write, 1}), Code::kOk);
     ASSERT_TRUE(wait([&] {
         relay->turn();

@@ -79,7 +79,7 @@ TEST_F(RegionTableTest, a_pin_is_found_again_and_covers_whole_pages) {
     EXPECT_EQ(entry->region->bytes().size(), kPage);
     EXPECT_EQ(table.find(memory.subspan(0, kPage)), entry);
     EXPECT_EQ(table.find(memory.subspan(0, kPage + 1)), nullptr);
-    auto remote = entry->remote(memory.subspan(100, 50));
+    auto remote = entry->remote(memory.subspan(100, 50), 0);
     EXPECT_EQ(remote.address, entry->region->remote_address() + 100);
     EXPECT_EQ(remote.length, 50u);
 }

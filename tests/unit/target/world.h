@@ -70,7 +70,7 @@ class RawClient final : public fabric::ConnectionHandler {
     // Memory that the target may access.
     byte* memory() { return region_->bytes().data(); }
     wire::RemoteBuffer remote(size_t offset, uint32_t length) const {
-        return {region_->remote_address() + offset, region_->rkey(), length};
+        return {region_->remote_address() + offset, region_->rkey(0), length};
     }
     void revoke_memory() { region_.reset(); }
 

@@ -132,7 +132,7 @@ class EngineTest : public ::testing::Test, public fabric::ListenHandler, public 
         ASSERT_TRUE(until([&] { return done_.contains(id); }));
     }
     wire::RemoteBuffer at(size_t offset, uint32_t length) {
-        return {memory_->remote_address() + offset, memory_->rkey(), length};
+        return {memory_->remote_address() + offset, memory_->rkey(0), length};
     }
 
     SystemClock clock_;
