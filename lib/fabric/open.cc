@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/fabric/open.h"
 
+#include "lib/fabric/device_report.h"
 #include "lib/fabric/shm/shm.h"
 #include "lib/fabric/tcp/tcp.h"
 #include "lib/fabric/tls/context.h"
 #include "lib/fabric/verbs/connection.h"
+#include "lib/fabric/verbs/context.h"
 #include "lib/fabric/verbs/verbs.h"
 
 namespace wss::fabric {
@@ -47,6 +49,24 @@ Result<ReservedAddress> reserve(Fabric& fabric, const Address& address) {
     auto listener = (*poller)->listen(address, nobody);
     if (!listener) return listener.status();
     return ReservedAddress(std::move(*poller), std::move(*listener));
+}
+
+std::string_view to_string(DeviceState state) {
+    switch (state) {
+        case DeviceState::kServing:
+            return "serving";
+        case DeviceState::kPortDown:
+            return "port-down";
+        case DeviceState::kRemoved:
+            return "removed";
+        case DeviceState::kReturned:
+            return "returned";
+    }
+    return "unknown";
+}
+
+std::vector<DeviceReport> device_reports() {
+    return verbs::Context::reports();
 }
 
 bool writes_in_order(const Connection& connection) noexcept {

@@ -241,9 +241,9 @@ void connecting_to_a_silent_address_fails_in_time(Verbs& t) {
 
 void a_queue_deeper_than_the_device_allows_is_refused(Verbs& t) {
     t.options.send_depth = 50'000'000;
-    auto made = t.client_poller->connect(t.where, {}, t.options, t.client);
-    ASSERT_FALSE(made);
-    EXPECT_EQ(made.status().code(), Code::kInvalid);
+    t.start_connecting();
+    ASSERT_TRUE(t.until([&] { return t.client.refused; }));
+    EXPECT_EQ(t.client.why.code(), Code::kInvalid) << t.client.why.to_string();
 }
 
 // Another process (verbs_roles.cc) connects, sends one message, and is killed without closing.

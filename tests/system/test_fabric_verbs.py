@@ -69,7 +69,7 @@ def test_target_reports_an_error_of_its_rdma_port(make_lab) -> None:
     target = vm.start(f"wss-target --auth-off --listen rdma://{vm.address}:5555 --volume v=ram:1M")
     target.wait_for("ready on", 60)
     vm.run("ip link set eth0 down")
-    target.wait_for("port error", timeout=30)
+    target.wait_for("port 1 is down", timeout=30)
 
 
 def test_verbs_allows_the_removal_of_its_device(make_lab) -> None:

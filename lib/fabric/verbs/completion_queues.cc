@@ -2,6 +2,7 @@
 #include "lib/fabric/verbs/completion_queues.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 
 namespace wss::fabric::verbs {
@@ -17,14 +18,15 @@ struct CompletionQueues::Queue {
     Cq cq;
     uint32_t reserved = 0;  // entries that connections hold
     uint32_t unacked = 0;   // notifications read but not acknowledged; destroying the queue waits for them
-    bool armed = false;     // a notification is requested, or is in the channel and not read yet
+    std::atomic<bool> failed{false};
+    bool armed = false;  // a notification is requested, or is in the channel and not read yet
 
     ~Queue() {
         if (unacked > 0) ibv_ack_cq_events(cq.get(), unacked);
     }
     bool has_room(uint32_t entries) const noexcept {
         const auto size = static_cast<uint32_t>(cq->cqe);
-        return entries <= size && reserved <= size - entries;
+        return !failed.load(std::memory_order_relaxed) && entries <= size && reserved <= size - entries;
     }
 };
 
@@ -36,12 +38,20 @@ ibv_cq* CompletionQueues::Share::cq() const noexcept {
     return queue_->cq.get();
 }
 
+bool CompletionQueues::Share::has_failed() const noexcept {
+    return owner_ != nullptr && queue_->failed.load(std::memory_order_relaxed);
+}
+
+void CompletionQueues::mark_failed(ibv_cq& queue) noexcept {
+    static_cast<Queue*>(queue.cq_context)->failed.store(true, std::memory_order_relaxed);
+}
+
 CompletionQueues::CompletionQueues(Device& device) : device_(device) {}
 
 CompletionQueues::~CompletionQueues() = default;
 
 Status CompletionQueues::set_up() {
-    channel_.reset(ibv_create_comp_channel(device_.context()));
+    channel_.reset(ibv_create_comp_channel(device_.context().get()));
     if (channel_ == nullptr)
         return Status::from_errno(errno,
                                   fmt::format("{}: cannot create a completion channel", device_.name()));
@@ -51,7 +61,8 @@ Status CompletionQueues::set_up() {
 Status CompletionQueues::add(uint32_t entries) {
     auto queue = std::make_unique<Queue>();
     const uint32_t size = std::min(entries, device_.limits().completions_max);
-    queue->cq.reset(ibv_create_cq(device_.context(), static_cast<int>(size), queue.get(), channel_.get(), 0));
+    queue->cq.reset(
+        ibv_create_cq(device_.context().get(), static_cast<int>(size), queue.get(), channel_.get(), 0));
     if (queue->cq == nullptr)
         return Status::from_errno(
             errno, fmt::format("{}: cannot create a completion queue of {} entries", device_.name(), size));
@@ -92,7 +103,13 @@ size_t CompletionQueues::poll(std::span<ibv_wc> batch, bool same) noexcept {
     if (!same) ++current_;
     if (current_ >= queues_.size()) current_ = 0;
     const int count = ibv_poll_cq(queues_[current_]->cq.get(), static_cast<int>(batch.size()), batch.data());
+    if (count < 0) mark_failed(*queues_[current_]->cq);
     return count > 0 ? static_cast<size_t>(count) : 0;
+}
+
+bool CompletionQueues::is_unused() const noexcept {
+    return std::all_of(queues_.begin(), queues_.end(),
+                       [](const auto& queue) { return queue->reserved == 0; });
 }
 
 size_t CompletionQueues::arm(std::span<ibv_wc> batch) noexcept {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// CompletionQueues: the completion queues of one poller, as many as its connections need.
+// CompletionQueues: the completion queues of one poller on one device, as many as its connections need.
 //
 // Devices limit the entries of one completion queue (soft RoCE: 32767, which is 127 connections of the
 // default depth). A connection therefore reserves its share in a queue with room, or in a new one. The first
-// queue lives as long as the poller. Of the others, at most one without connections is kept. All notify
+// queue lives as long as this object. Of the others, at most one without connections is kept. All notify
 // through one completion channel.
 //
-// Thread-safety: none. An object belongs to one thread.
+// Thread-safety: none, except that mark_failed() may be called from any thread. An object belongs to one
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -40,6 +41,8 @@ class CompletionQueues {
         }
         ~Share();
         ibv_cq* cq() const noexcept;
+        // True if the queue lost completions. Its connections must be closed.
+        bool has_failed() const noexcept;
 
       private:
         friend class CompletionQueues;
@@ -55,12 +58,18 @@ class CompletionQueues {
     CompletionQueues(const CompletionQueues&) = delete;
     CompletionQueues& operator=(const CompletionQueues&) = delete;
 
+    // The device reported that the queue overran. Call before the event is acknowledged: the destruction of
+    // the queue waits for that.
+    static void mark_failed(ibv_cq& queue) noexcept;
+
     Status set_up();
     // Descriptor of the channel that wakes a sleeping thread.
     int fd() const noexcept { return channel_->fd; }
     Result<Share> reserve(uint32_t entries);
 
     size_t count() const noexcept { return queues_.size(); }
+    // True if no connection holds a share.
+    bool is_unused() const noexcept;
     // Takes completions of one queue: the same as in the previous call if `same`, else the next one.
     size_t poll(std::span<ibv_wc> batch, bool same) noexcept;
     // Requests a notification from every queue. Completions that arrived just before cause no notification.

@@ -29,7 +29,7 @@ constexpr uint32_t kMarkers = 1;
 
 VerbsConnection::VerbsConnection(VerbsPoller& poller, const ConnectionOptions& options,
                                  ConnectionHandler& handler)
-    : handler_(handler), poller_(poller), options_(options), caps_(poller.device().caps()) {}
+    : handler_(handler), poller_(poller), options_(options), caps_(poller.caps()) {}
 
 VerbsConnection::~VerbsConnection() {
     WSS_ASSERT(state_ == State::kClosed || !is_handed_over_,
@@ -37,32 +37,57 @@ VerbsConnection::~VerbsConnection() {
 }
 
 Status VerbsConnection::take_place() {
-    auto place = poller_.attach(*this, options_.send_depth + options_.receive_depth + kMarkers);
+    auto place = poller_.attach(*this);
     if (!place) return place.status();
     place_ = std::move(*place);
     tag_ = place_.tag();
     return Status::ok();
 }
 
-Status VerbsConnection::check_options() const {
-    const DeviceLimits& limits = poller_.device().limits();
+Status VerbsConnection::use_device(rdma_cm_id& id) {
+    auto used = poller_.use(id);
+    if (!used) return used.status();
+    const Device& device = *(*used)->device;
+    if (options_.device != kAnyDevice && options_.device != device.index())
+        return failure(Code::kInvalid,
+                       "{}: reachable only through device {}, which the keys of its regions "
+                       "are not valid for",
+                       what_, device.name());
+    WSS_TRY(check_options(device));
+    auto share = (*used)->completions.reserve(options_.send_depth + options_.receive_depth + kMarkers);
+    if (!share) return share.status();
+    completions_ = std::move(*share);
+    used_ = *used;
+    port_ = id.port_num;
+    device_ = device.index();
+    return Status::ok();
+}
+
+// The queue pair must be destroyed first.
+void VerbsConnection::leave_device() noexcept {
+    completions_ = {};
+    used_ = nullptr;
+    keys_ = nullptr;
+}
+
+Status VerbsConnection::check_options(const Device& device) const {
+    const DeviceLimits& limits = device.limits();
     if (options_.send_depth == 0 || options_.receive_depth == 0)
         return failure(Code::kInvalid, "a connection's queues have a depth of at least 1");
     if (std::max(options_.send_depth, options_.receive_depth) > limits.queue_depth_max - kMarkers)
         return failure(Code::kInvalid,
-                       "{}: queues of {} and {} work requests were requested; the limit is {}",
-                       poller_.device().name(), options_.send_depth, options_.receive_depth,
-                       limits.queue_depth_max - kMarkers);
+                       "{}: queues of {} and {} work requests were requested; the limit is {}", device.name(),
+                       options_.send_depth, options_.receive_depth, limits.queue_depth_max - kMarkers);
     if (std::max(options_.send_segments, options_.receive_segments) > caps_.segments_max)
         return failure(Code::kInvalid, "{}: {} and {} segments were requested; the limit is {}",
-                       poller_.device().name(), options_.send_segments, options_.receive_segments,
-                       caps_.segments_max);
+                       device.name(), options_.send_segments, options_.receive_segments, caps_.segments_max);
     return Status::ok();
 }
 
 Status VerbsConnection::create_queues(rdma_cm_id* id) {
+    const Device& device = *used_->device;
     ibv_qp_init_attr wanted{};
-    wanted.send_cq = wanted.recv_cq = place_.cq();
+    wanted.send_cq = wanted.recv_cq = completions_.cq();
     wanted.qp_type = IBV_QPT_RC;
     wanted.cap.max_send_wr = options_.send_depth + kMarkers;
     wanted.cap.max_recv_wr = options_.receive_depth;
@@ -70,22 +95,23 @@ Status VerbsConnection::create_queues(rdma_cm_id* id) {
     wanted.cap.max_recv_sge = std::max(options_.receive_segments, 1u);
     wanted.cap.max_inline_data = options_.inline_bytes;
     auto create = [&](ibv_qp_init_attr& attributes) {
-        return rdma_create_qp(id, poller_.device().pd(), &attributes) == 0 ? 0 : errno;
+        return rdma_create_qp(id, device.pd(), &attributes) == 0 ? 0 : errno;
     };
     if (int error = create_queue_pair(wanted, create); error != 0)
         return Status::from_errno(
             error,
             fmt::format("{}: cannot create a queue pair with {} sends of {} segments and {} receives of {}",
-                        poller_.device().name(), options_.send_depth, options_.send_segments,
-                        options_.receive_depth, options_.receive_segments));
+                        device.name(), options_.send_depth, options_.send_segments, options_.receive_depth,
+                        options_.receive_segments));
     qp_ = id->qp;
+    keys_ = &device;
     sends_.resize(std::bit_ceil(options_.send_depth + kMarkers));
     receives_.resize(std::bit_ceil(options_.receive_depth));
     send_mask_ = static_cast<uint32_t>(sends_.size() - 1);
     receive_mask_ = static_cast<uint32_t>(receives_.size() - 1);
     limits_.inline_max = wanted.cap.max_inline_data;
     limits_.segments_max = std::min(options_.send_segments, wanted.cap.max_send_sge);
-    limits_.read_segments_max = std::min(limits_.segments_max, poller_.device().limits().read_segments_max);
+    limits_.read_segments_max = std::min(limits_.segments_max, device.limits().read_segments_max);
     receive_segments_max_ = std::min(options_.receive_segments, wanted.cap.max_recv_sge);
     // Requests are signalled often enough that unsignalled ones never fill the queue.
     signal_every_ = std::max(options_.send_depth / 4, 1u);
@@ -139,7 +165,6 @@ Result<std::unique_ptr<Connection>> VerbsConnection::connect(VerbsPoller& poller
                                                              const ConnectionOptions& options,
                                                              ConnectionHandler& handler) {
     std::unique_ptr<VerbsConnection> connection(new VerbsConnection(poller, options, handler));
-    WSS_TRY(connection->check_options());
     WSS_TRY(connection->start(address, data));
     return std::unique_ptr<Connection>(std::move(connection));
 }
@@ -193,6 +218,8 @@ Status VerbsConnection::dial() noexcept {
         peer_ = remote.to_string();
         qp_ = nullptr;  // belongs to the previous address and its id
         rdma_cm_id* id = nullptr;
+        id_.reset();
+        leave_device();
         if (rdma_create_id(poller_.channel(), &id, static_cast<CmHandler*>(this), RDMA_PS_TCP) != 0)
             return Status::from_errno(errno, fmt::format("{}: cannot create a connection manager id", what_));
         id_.reset(id);
@@ -213,10 +240,7 @@ void VerbsConnection::try_next(Status why) noexcept {
 }
 
 void VerbsConnection::on_address_resolved() noexcept {
-    if (id_->verbs != poller_.device().context())
-        return try_next(failure(Code::kInvalid,
-                                "{}: reachable only through device {}, but this fabric uses {}", what_,
-                                ibv_get_device_name(id_->verbs->device), poller_.device().name()));
+    if (Status usable = use_device(*id_); !usable) return try_next(std::move(usable));
     state_ = State::kResolvingRoute;
     if (rdma_resolve_route(id_.get(), to_timeout_ms(options_.connect_timeout)) != 0)
         try_next(Status::from_errno(errno, fmt::format("{}: no route", what_)));
@@ -225,7 +249,7 @@ void VerbsConnection::on_address_resolved() noexcept {
 void VerbsConnection::on_route_resolved() noexcept {
     if (Status made = create_queues(id_.get()); !made) return fail(std::move(made));
     state_ = State::kConnecting;
-    const DeviceLimits& limits = poller_.device().limits();
+    const DeviceLimits& limits = used_->device->limits();
     rdma_conn_param wish =
         parameters({data_.data(), data_length_}, clip(options_.read_depth, limits.initiated_reads_max),
                    clip(options_.read_depth, limits.answered_reads_max));
@@ -240,11 +264,12 @@ Result<std::unique_ptr<Connection>> VerbsConnection::accepting(VerbsPoller& poll
                                                                const ConnectionOptions& options,
                                                                ConnectionHandler& handler) {
     std::unique_ptr<VerbsConnection> connection(new VerbsConnection(poller, options, handler));
-    WSS_TRY(connection->check_options());
     connection->peer_ = to_string(rdma_get_peer_addr(id.get()));
     connection->what_ = "connection from " + connection->peer_;
     connection->offer_ = offer;
-    auto reads = agree_on_reads(options, poller.device().limits().initiated_reads_max, offer.initiator_depth);
+    WSS_TRY(connection->use_device(*id));
+    auto reads = agree_on_reads(options, connection->used_->device->limits().initiated_reads_max,
+                                offer.initiator_depth);
     if (!reads) return reads.status();
     connection->limits_.read_depth = *reads;
     connection->state_ = State::kRequested;
@@ -267,9 +292,8 @@ Status VerbsConnection::accept(std::span<const std::byte> data) {
     if (data.size() > caps_.accept_data_max)
         return failure(Code::kInvalid, "{}: {} bytes of private data; an accept holds {}", what_, data.size(),
                        caps_.accept_data_max);
-    const uint8_t answered =
-        clip(options_.read_depth,
-             std::min(offer_.responder_resources, poller_.device().limits().answered_reads_max));
+    const uint8_t answered = clip(options_.read_depth, std::min(offer_.responder_resources,
+                                                                used_->device->limits().answered_reads_max));
     rdma_conn_param answer = parameters(data, static_cast<uint8_t>(limits_.read_depth), answered);
     if (rdma_accept(id_.get(), &answer) != 0) {
         Status why =
@@ -299,7 +323,7 @@ void VerbsConnection::on_connected(const CmEvent& event) noexcept {
     const bool iwarp = caps_.read_sink_remote_write;
     const uint8_t peer_answers =
         iwarp ? std::max(event.initiator_depth, event.responder_resources) : event.initiator_depth;
-    auto reads = agree_on_reads(options_, poller_.device().limits().initiated_reads_max, peer_answers);
+    auto reads = agree_on_reads(options_, used_->device->limits().initiated_reads_max, peer_answers);
     if (!reads) return fail(reads.status().within(what_));
     limits_.read_depth = *reads;
     establish(event.data());
@@ -364,7 +388,7 @@ void VerbsConnection::on_cm_event(const CmEvent& event) noexcept {
             if (state_ >= State::kClosing) return advance_close();
             return begin_close(Status(Code::kClosed, what_ + ": the peer closed the connection"));
         case RDMA_CM_EVENT_DEVICE_REMOVAL:
-            return begin_close(Status(Code::kUnavailable, what_ + ": the RDMA device is being removed"));
+            return on_lost(Status(Code::kUnavailable, "the RDMA device is being removed"));
         default:
             break;
     }

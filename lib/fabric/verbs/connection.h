@@ -2,7 +2,8 @@
 // VerbsConnection: one reliable-connected queue pair and its connection manager id.
 //
 // Life: connecting side   kLookingUp → kResolvingAddress → kResolvingRoute → kConnecting → kEstablished →
-//                         kClosing → kClosed; the next address of the host starts at kResolvingAddress again
+//                         kClosing → kClosed; the next address of the host starts at kResolvingAddress again.
+//                       From kResolvingRoute on, it uses a device.
 //       accepting side    kRequested (post receives) → kAccepting → kEstablished → kClosing → kClosed
 // Every state may change to kClosing, and kClosing only to kClosed, with the last call to the handler.
 //
@@ -59,6 +60,11 @@ class VerbsConnection final : public Connection, public CmHandler, public ListNo
     Nanoseconds deadline() const { return deadline_; }
     void on_deadline() noexcept;
     void on_looked_up() noexcept;
+    // The device, its port or its completion queue is lost.
+    void on_lost(const Status& why) noexcept;
+    bool uses(const PollerDevice& device) const noexcept { return used_ == &device; }
+    uint8_t port() const noexcept { return port_; }
+    bool lost_completions() const noexcept { return completions_.has_failed(); }
     void finish() noexcept;
 
     // Returns what the device reports. Most devices report nothing, which counts as false.
@@ -88,7 +94,10 @@ class VerbsConnection final : public Connection, public CmHandler, public ListNo
     };
 
     VerbsConnection(VerbsPoller& poller, const ConnectionOptions& options, ConnectionHandler& handler);
-    Status check_options() const;
+    // Begins to use the device that `id` is bound to.
+    Status use_device(rdma_cm_id& id);
+    void leave_device() noexcept;
+    Status check_options(const Device& device) const;
     Status create_queues(rdma_cm_id* id);
     Status take_place();
     Status start(const Address& address, std::span<const std::byte> data);
@@ -127,7 +136,8 @@ class VerbsConnection final : public Connection, public CmHandler, public ListNo
 
     // Members of the datapath. Sequences count without limit (modulo 2^32). The index in a ring is sequence &
     // mask.
-    ibv_qp* qp_ = nullptr;  // owned by id_
+    ibv_qp* qp_ = nullptr;          // owned by id_
+    const Device* keys_ = nullptr;  // translates lkeys; set with qp_
     State state_ = State::kResolvingAddress;
     uint32_t tag_ = 0;               // of place_
     uint32_t send_next_ = 0;         // sequence of the next work request
@@ -147,8 +157,11 @@ class VerbsConnection final : public Connection, public CmHandler, public ListNo
     // Members of setup and closing.
     VerbsPoller& poller_;
     const ConnectionOptions options_;
-    const Caps& caps_;
-    VerbsPoller::Place place_;  // outlives the queue pair, which id_ owns
+    const Caps& caps_;  // of the fabric
+    VerbsPoller::Place place_;
+    PollerDevice* used_ = nullptr;  // exists as long as completions_
+    uint8_t port_ = 0;
+    CompletionQueues::Share completions_;  // outlives the queue pair, which id_ owns
     CmId id_;
     Nanoseconds deadline_ = kNever;
     std::string peer_;

@@ -25,6 +25,11 @@ void VerbsConnection::fail(Status why) noexcept {
     begin_close(std::move(why));
 }
 
+void VerbsConnection::on_lost(const Status& why) noexcept {
+    if (connector_ && state_ < State::kEstablished) return fail(why.within(what_));
+    begin_close(why.within(what_));
+}
+
 void VerbsConnection::begin_close(Status why) noexcept {
     if (state_ >= State::kClosing) return;
     bool connected = state_ == State::kAccepting || state_ == State::kEstablished;
@@ -105,6 +110,10 @@ void VerbsConnection::take_cause(CompletionStatus status, const ibv_wc& done) no
                                                             : Code::kIo;
     if (status == CompletionStatus::kFlushed)
         return begin_close(failure(code, "{}: the device closed the connection", what_));
+    // Soft RoCE reports the same for a port that is down as for an unknown lkey, and before the port's event.
+    if (done.status == IBV_WC_LOC_QP_OP_ERR && !used_->device->context().is_active(port_))
+        return begin_close(failure(Code::kUnavailable, "{}: port {} of RDMA device {} is down", what_, port_,
+                                   used_->device->name()));
     begin_close(failure(code, "{}: {} ({}, vendor code {:#x})", what_, to_string(status),
                         ibv_wc_status_str(done.status), done.vendor_err));
 }
@@ -141,6 +150,7 @@ void VerbsConnection::finish() noexcept {
     deadline_ = kNever;
     qp_ = nullptr;
     id_.reset();
+    leave_device();
     // The handler may destroy this object: its arguments must not be members.
     Status why = std::move(why_);
     std::array<std::byte, 256> data = data_;

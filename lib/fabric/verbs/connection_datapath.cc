@@ -33,11 +33,11 @@ static ibv_wr_opcode opcode_of(Op op) {
     return IBV_WR_SEND;
 }
 
-static ibv_sge* copy_segments(std::span<const Segment> segments, ibv_sge* to) {
+static ibv_sge* copy_segments(std::span<const Segment> segments, const Device& device, ibv_sge* to) {
     for (const Segment& segment : segments)
         *to++ = {.addr = reinterpret_cast<uint64_t>(segment.address),
                  .length = segment.length,
-                 .lkey = segment.lkey};
+                 .lkey = device.lkey(segment.lkey)};
     return to;
 }
 
@@ -97,7 +97,7 @@ void VerbsConnection::post_chain(std::span<const WorkRequest> requests) noexcept
             wr.imm_data = htonl(request.immediate);
         wr.wr.rdma.remote_addr = request.remote.address;
         wr.wr.rdma.rkey = request.remote.rkey;
-        free_segment = copy_segments(request.segments, free_segment);
+        free_segment = copy_segments(request.segments, *keys_, free_segment);
     }
     chain[requests.size() - 1].next = nullptr;
     if (state_ != State::kEstablished) return;
@@ -129,7 +129,7 @@ void VerbsConnection::post_receive_chain(std::span<const Receive> receives) noex
                     .next = &chain[i + 1],
                     .sg_list = free_segment,
                     .num_sge = static_cast<int>(receives[i].segments.size())};
-        free_segment = copy_segments(receives[i].segments, free_segment);
+        free_segment = copy_segments(receives[i].segments, *keys_, free_segment);
     }
     chain[receives.size() - 1].next = nullptr;
     if (state_ >= State::kClosing) return;

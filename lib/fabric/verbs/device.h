@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device: one RDMA device as this process uses it: context, protection domain, limits.
+// Device: one RDMA device as a fabric uses it: protection domain, limits, and the registrations of the
+// fabric's regions.
 //
-// Thread-safety: immutable after open(). The fabric, its pollers and its regions share it. The last of them
-// closes it.
+// Life: Devices opens it and ends its use when it is removed. Each poller that has connections through it
+// shares it. The last owner closes it.
+//
+// Thread-safety: lkey() may be called from any thread, add() and drop() under the lock of Devices. The rest
+// is immutable after open().
 #pragma once
 
+#include <atomic>
 #include <memory>
+#include <unordered_map>
 
 #include "lib/fabric/fabric.h"
-#include "lib/fabric/resolve.h"
+#include "lib/fabric/verbs/context.h"
 #include "lib/fabric/verbs/handles.h"
 
 namespace wss::fabric::verbs {
@@ -21,30 +27,46 @@ struct DeviceLimits {
     uint8_t answered_reads_max = 0;   // READs of the peer that we can hold at once
 };
 
+// Keys of regions are less than this. Region::lkey() is such a key, and every device has its own lkey for it.
+constexpr uint32_t kRegionsMax = 1u << 20;
+
 class Device {
   public:
-    static Result<std::shared_ptr<Device>> open(const Address& address);
+    // `index`: Connection::device() of its connections.
+    static Result<std::shared_ptr<Device>> open(rdma_cm_id& bound, size_t index);
 
-    ibv_context* context() const { return context_; }
-    ibv_pd* pd() const { return pd_.get(); }
-    const Caps& caps() const { return caps_; }
-    const DeviceLimits& limits() const { return limits_; }
-    std::string name() const { return ibv_get_device_name(context_->device); }
+    size_t index() const noexcept { return index_; }
+    Context& context() const noexcept { return *context_; }
+    ibv_pd* pd() const noexcept { return pd_.get(); }
+    const Caps& caps() const noexcept { return caps_; }
+    const DeviceLimits& limits() const noexcept { return limits_; }
+    std::string name() const { return context_->name(); }
+    // The device's key for the region. If there is no such region, a key that the device rejects.
+    uint32_t lkey(uint32_t region) const noexcept {
+        return region < kRegionsMax ? ~inverted_lkeys_[region].load(std::memory_order_relaxed) : kNoKey;
+    }
+
+    // Registers memory and returns the device's rkey for it.
+    Result<uint32_t> add(uint32_t region, std::span<std::byte> memory, Access access);
+    void drop(uint32_t region) noexcept;
 
   private:
-    Device() = default;
-    Status find(const Address& address);
-    Status find_at(SocketAddress& where, const Address& address);  // tries one address of the host
-    Status describe();
+    static constexpr uint32_t kNoKey = ~0u;
+    struct Free {
+        void operator()(void* memory) const noexcept { free(memory); }
+    };
 
-    // Keeps librdmacm from closing the context: an id bound to the device, or the list of all devices.
-    CmId anchor_;
-    DeviceList list_;
-    ibv_context* context_ = nullptr;
-    uint8_t port_ = 1;
-    Pd pd_;
+    Device(std::shared_ptr<Context> context, size_t index) : index_(index), context_(std::move(context)) {}
+    Status describe(uint8_t port);
+
+    const size_t index_;
+    const std::shared_ptr<Context> context_;
     Caps caps_;
     DeviceLimits limits_;
+    // Zeroed pages that the kernel provides on first use. So unused entries read as kNoKey.
+    std::unique_ptr<std::atomic<uint32_t>[], Free> inverted_lkeys_;
+    Pd pd_;
+    std::unordered_map<uint32_t, Mr> registrations_;
 };
 
 }  // namespace wss::fabric::verbs

@@ -13,7 +13,7 @@ namespace wss::fabric::verbs {
 // core.
 constexpr int kBacklog = 512;
 
-static log::Limiter foreign_device_log(1);
+static log::Limiter unusable_device_log(1);
 
 Result<std::unique_ptr<Listener>> VerbsListener::create(VerbsPoller& poller, const Address& address,
                                                         ListenHandler& handler) {
@@ -36,30 +36,44 @@ static Status cannot_listen(const Address& address, int error) {
 Status VerbsListener::start() {
     Result<std::vector<SocketAddress>> where = resolve(address_);
     if (!where) return where.status();
-    rdma_cm_id* id = nullptr;
-    if (rdma_create_id(poller_.channel(), &id, static_cast<CmHandler*>(this), RDMA_PS_TCP) != 0)
-        return Status::from_errno(errno, address_.to_string() + ": cannot create a connection manager id");
-    id_.reset(id);
-    if (rdma_bind_addr(id, where->front().get()) != 0 || rdma_listen(id, kBacklog) != 0)
-        return cannot_listen(address_, errno);
-    address_.port = ntohs(rdma_get_src_port(id));
+    where_ = where->front();
+    WSS_TRY(listen());
+    address_.port = ntohs(rdma_get_src_port(id_.get()));
+    where_.set_port(address_.port);
     return Status::ok();
 }
 
+Status VerbsListener::listen() {
+    rdma_cm_id* id = nullptr;
+    if (rdma_create_id(poller_.channel(), &id, static_cast<CmHandler*>(this), RDMA_PS_TCP) != 0)
+        return Status::from_errno(errno, address_.to_string() + ": cannot create a connection manager id");
+    CmId fresh(id);
+    if (rdma_bind_addr(id, where_.get()) != 0 || rdma_listen(id, kBacklog) != 0)
+        return cannot_listen(address_, errno);
+    id_ = std::move(fresh);
+    return Status::ok();
+}
+
+void VerbsListener::interrupt() noexcept {
+    id_.reset();
+    if (!listen_again()) poller_.interrupted(*this);
+}
+
+bool VerbsListener::listen_again() noexcept {
+    if (!listen()) return false;
+    log::info("{}: listening again after the removal of an RDMA device", address_.to_string());
+    return true;
+}
+
 void VerbsListener::on_cm_event(const CmEvent& event) noexcept {
-    if (event.type == RDMA_CM_EVENT_DEVICE_REMOVAL) {
-        log::error("{}: the RDMA device is being removed; new connections are not possible",
-                   address_.to_string());
-        return;
-    }
+    if (event.type == RDMA_CM_EVENT_DEVICE_REMOVAL) return interrupt();
     if (event.type != RDMA_CM_EVENT_CONNECT_REQUEST) return;
     CmId id(event.id);
     id->context = nullptr;
-    if (id->verbs != poller_.device().context()) {
-        if (foreign_device_log.allow())
-            log::warning("{}: a peer connected through {}, this fabric uses {}; rejected",
-                         address_.to_string(), ibv_get_device_name(id->verbs->device),
-                         poller_.device().name());
+    if (auto usable = poller_.use(*id); !usable) {
+        if (unusable_device_log.allow())
+            log::warning("{}: a connection is rejected: {}", address_.to_string(),
+                         usable.status().to_string());
         rdma_reject(id.get(), nullptr, 0);
         return;
     }

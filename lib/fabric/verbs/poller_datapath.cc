@@ -19,22 +19,36 @@ size_t VerbsPoller::poll() noexcept {
         events += check_events();
     }
     events += poll_completions();
-    if (!finished_.empty()) events += finish_closed();
-    completions_.trim();
+    if (!finished_.empty()) {
+        events += finish_closed();
+        drop_removed();
+    }
+    for (const auto& used : used_) used->completions.trim();
     return events;
 }
 
 size_t VerbsPoller::poll_completions() noexcept {
     size_t handled = std::exchange(stashed_, 0);
     dispatch({batch_.data(), handled});
+    // The next turn continues after the device at which the budget of this turn ended.
+    for (size_t left = used_.size(); left > 0 && handled < kTurnBudget; --left) {
+        if (++next_used_ >= used_.size()) next_used_ = 0;
+        handled += poll_device(*used_[next_used_], kTurnBudget - handled);
+    }
+    return handled;
+}
+
+size_t VerbsPoller::poll_device(PollerDevice& device, size_t budget) noexcept {
+    CompletionQueues& completions = device.completions;
+    size_t handled = 0;
     // The next turn continues after the queue at which the budget of this turn ended.
-    for (size_t left = completions_.count(); left > 0 && handled < kTurnBudget; --left) {
-        size_t count = completions_.poll(batch_, false);
+    for (size_t left = completions.count(); left > 0 && handled < budget; --left) {
+        size_t count = completions.poll(batch_, false);
         while (count > 0) {
             dispatch({batch_.data(), count});
             handled += count;
-            if (count < kBatch || handled >= kTurnBudget) break;
-            count = completions_.poll(batch_, true);
+            if (count < kBatch || handled >= budget) break;
+            count = completions.poll(batch_, true);
         }
     }
     return handled;
@@ -58,8 +72,10 @@ void VerbsPoller::dispatch(std::span<const ibv_wc> completions) noexcept {
 
 bool VerbsPoller::arm() noexcept {
     if (stashed_ > 0 || !finished_.empty()) return false;
-    stashed_ = completions_.arm(batch_);
-    if (stashed_ > 0) return false;
+    for (const auto& used : used_) {
+        stashed_ = used->completions.arm(batch_);
+        if (stashed_ > 0) return false;
+    }
     woken_ = true;
     return true;
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verbs fabric: RDMA devices through libibverbs and librdmacm. open.cc includes only this header of it
-// and connection.h.
+// The verbs fabric: RDMA devices through libibverbs and librdmacm. Of its headers, open.cc includes this one,
+// connection.h and context.h.
 //
-// Files: handles (RAII of every verbs object) · device (finds and describes the device) · region · poller
-// (event channels, deadlines) · completion_queues · tag (layout of wr_id) · negotiation (limits of a
-// connection) · connection (setup) · connection_close · take_watch (detects a peer that accepts nothing) ·
-// listener (connect requests) · *_datapath (post and poll, nothing else).
+// Files: handles (RAII of every verbs object) · context (one device of the process) · device (a fabric's use
+// of it) · devices (finds them, registers regions) · region · poller (event channels, deadlines) ·
+// completion_queues · tag (layout of wr_id) · negotiation (limits of a connection) · connection (setup) ·
+// connection_close · take_watch (detects a peer that accepts nothing) · listener (connect requests) ·
+// *_datapath (post and poll, nothing else).
 //
 // Differences from other fabrics: a peer's kSendInvalidate cannot revoke a region of this fabric, because
 // registrations of user memory cannot be invalidated. Fast registrations of kernel peers can. Private data
@@ -19,8 +20,8 @@
 
 namespace wss::fabric::verbs {
 
-// Opens the fabric of the device that has `address`, or a route to it. May block: at most 5 s for the
-// resolution of the name, and 3 s for each of its addresses.
+// Opens the fabric of the device that has `address`, or a route to it. For 0.0.0.0 and [::], opens that of
+// all devices. May block: at most 5 s for the resolution of the name, and 3 s for each of its addresses.
 Result<std::unique_ptr<Fabric>> open(const Address& address);
 
 }  // namespace wss::fabric::verbs
