@@ -67,6 +67,8 @@ struct Program {
 void add_basic_methods(Methods& methods, const Program& program);
 // The section "tls" of stats: counters of the tls:// addresses of this process.
 void add_tls_statistics(Methods& methods);
+// The section "rdma_devices" of stats: the state of each RDMA device of this process.
+void add_device_statistics(Methods& methods);
 // volume.create, .resize, .reopen, .delete, .set, .access, .list and the section "volumes" of stats.
 // `volumes` outlives `methods`.
 void add_volume_methods(Methods& methods, volume::VolumeSet& volumes);

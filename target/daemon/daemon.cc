@@ -23,6 +23,7 @@
 #include "target/daemon/session_methods.h"
 #include "target/daemon/target_metrics.h"
 #include "target/kv/kv_metrics.h"
+#include "target/metrics/device_samples.h"
 #include "target/metrics/tls_samples.h"
 
 namespace wss::daemon {
@@ -311,6 +312,7 @@ void Daemon::add_methods() {
     control::Methods& methods = http_.methods();
     control::add_basic_methods(methods, {.name = "wss-target", .role = config_.role, .version = WSS_VERSION});
     control::add_tls_statistics(methods);
+    control::add_device_statistics(methods);
     if (service_ != nullptr) {
         control::add_volume_methods(methods, *volumes_);
         add_session_methods(methods, *service_);
@@ -329,6 +331,7 @@ void Daemon::add_methods() {
 
 void Daemon::add_metrics() {
     http_.exporter().add(metrics::tls_samples);
+    http_.exporter().add(metrics::device_samples);
     if (service_ != nullptr) add_target_metrics(http_.exporter(), *service_, *volumes_, cache_.get());
     if (kv_ != nullptr) kv::add_kv_metrics(http_.exporter(), *kv_);
 }

@@ -16,6 +16,7 @@
 #include "target/control/params.h"
 #include "target/daemon/ask_reactor.h"
 #include "target/daemon/machine.h"
+#include "target/metrics/device_samples.h"
 #include "target/metrics/tls_samples.h"
 #include "target/volume/try_volumes.h"
 
@@ -209,6 +210,7 @@ void EngineDaemon::add_methods() {
                                          .role = has_volumes ? "rs" : "",
                                          .version = WSS_VERSION});
     control::add_tls_statistics(methods);
+    control::add_device_statistics(methods);
     auto status = [this]() -> Result<json> {
         auto answer = daemon::ask_reactor<json>(
             [this](auto take) { reactor_.post([this, take] { take(to_json(*engine_)); }); });
@@ -233,6 +235,7 @@ void EngineDaemon::add_methods() {
 
 void EngineDaemon::add_metrics() {
     http_.exporter().add(metrics::tls_samples);
+    http_.exporter().add(metrics::device_samples);
     http_.exporter().add([this] {
         std::vector<metrics::Sample> out;
         auto c = daemon::ask_reactor<cache::EngineCounters>(

@@ -58,6 +58,7 @@ void print_ratio(const char* what, double count, double per) {
 
 void print_target(const Json& stats) {
     for (const auto& [section, counters] : stats.items()) {
+        if (counters.empty()) continue;  // for example a program without RDMA devices
         if (section == "volumes") {
             print_volumes(counters);
             continue;
