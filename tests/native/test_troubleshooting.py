@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reproduces frequent failures and checks that the programs print the texts that Documentation/troubleshooting.md explains.
-tests/system/test_troubleshooting.py tests the two sections that need RDMA."""
+tests/system/test_troubleshooting.py and test_rdma_devices.py test the sections that need RDMA."""
 
 import contextlib
 import os
@@ -84,7 +84,8 @@ def secret(path: Path, name: str) -> Path:
 def test_every_section_of_the_page_has_a_test():
     here = {"Wrong secret", "Driver not loaded", "Port in use", "Full disk", "Unknown host", "Read-only state directory",
             "Kernel not supported", "Wrong clock"}
-    assert set(sections()) - here == {"Not enough locked memory", "Different MTUs", "Reconnections with soft RoCE"}
+    with_rdma = {"Not enough locked memory", "Different MTUs", "Reconnections with soft RoCE", "RDMA device removed or down"}
+    assert set(sections()) - here == with_rdma
     assert all(sections().values())
 
 

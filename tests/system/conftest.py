@@ -31,6 +31,7 @@ LONG = {
     "test_lab.py",
     "test_lab_command.py",
     "test_polled_io.py",
+    "test_rdma_devices.py",
     "test_repeated_map_and_unmap.py",
     "test_resume.py",
     "test_schedulers.py",
