@@ -205,6 +205,12 @@ class Connection {
     // A value that only the two ends of this connection can compute (RFC 9266). A login proof covers it, so
     // that the proof is not valid on another connection. Empty if the fabric has none.
     virtual std::span<const std::byte> channel_binding() const noexcept { return {}; }
+    // Accepting side: the name that the peer has proven with a pre-shared key (tls). Empty: none.
+    virtual std::string_view peer_name() const noexcept { return {}; }
+    // Whether the peer may READ and WRITE registered memory. If not, every such request is refused (F4),
+    // whatever keys the peer has. The default is true. Returns false, without an effect, if the fabric cannot
+    // refuse them for one connection.
+    virtual bool let_peer_access_memory(bool) noexcept { return false; }
 
   protected:
     Connection() = default;

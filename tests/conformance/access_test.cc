@@ -38,6 +38,9 @@ class Refusal : public Conformance {
     // it must be flushed. A READ must not have changed the client's memory at 0.
     void expect_refused(Op op, RemoteAddress where, uint32_t length) {
         ASSERT_NO_FATAL_FAILURE(connect());
+        expect_refused_now(op, where, length);
+    }
+    void expect_refused_now(Op op, RemoteAddress where, uint32_t length) {
         std::memset(client_.at(0), 0x33, length);
         std::string before = client_.text(0, length);
         ASSERT_EQ(server_.receive(50, 0, 64), Code::kOk);
@@ -67,6 +70,21 @@ TEST_P(Refusal, F4_a_read_with_an_unknown_key_is_refused) {
     RemoteAddress where = server_.remote(0);
     where.rkey ^= 0x5aa55aa5;
     expect_refused(Op::kRead, where, 100);
+}
+
+TEST_P(Refusal, F4_a_read_of_a_peer_that_may_not_access_memory_is_refused) {
+    ASSERT_NO_FATAL_FAILURE(connect());
+    if (!server_.connection->let_peer_access_memory(false)) GTEST_SKIP() << "this fabric cannot refuse it";
+    expect_refused_now(Op::kRead, server_.remote(0), 100);
+}
+
+TEST_P(Refusal, F4_a_write_of_a_peer_that_may_not_access_memory_is_refused_and_changes_nothing) {
+    Guarded guarded;
+    auto region = region_of(server_, guarded.memory, Access::kRemoteReadWrite);
+    ASSERT_NO_FATAL_FAILURE(connect());
+    if (!server_.connection->let_peer_access_memory(false)) GTEST_SKIP() << "this fabric cannot refuse it";
+    expect_refused_now(Op::kWrite, remote_of(*region), 100);
+    EXPECT_TRUE(guarded.untouched());
 }
 
 TEST_P(Refusal, F4_a_write_past_the_end_is_refused_and_changes_nothing) {

@@ -112,6 +112,7 @@ class Engine : public Connection, public ListNode<ActiveTag>, protected Watched 
     void activate() noexcept { poller_.activate(*this); }
     void answer_grant(uint32_t rkey, uint8_t status) noexcept;  // shm: queues a kGrant
     State state() const { return state_; }
+    void set_serves_memory(bool serves) noexcept { serves_memory_ = serves; }
     // True if the stream has accepted every frame, and the peer has executed every WRITE that it executes
     // itself. So a transfer that is executed now overtakes none (F1).
     bool nothing_under_way() const noexcept {
@@ -163,6 +164,11 @@ class Engine : public Connection, public ListNode<ActiveTag>, protected Watched 
 
     void set_state(State next) noexcept;
     Code check(const WorkRequest& request) const noexcept;
+
+    // As RegionTable::remote(), for a request of this peer.
+    std::byte* remote(RemoteAddress where, uint32_t length, Access need) const noexcept {
+        return serves_memory_ ? table_->remote(where, length, need) : nullptr;
+    }
 
     // engine_in.cc
     size_t receive() noexcept;
@@ -230,6 +236,7 @@ class Engine : public Connection, public ListNode<ActiveTag>, protected Watched 
     uint32_t credits_told_ = 0;
     uint32_t messages_taken_ = 0;
     bool acknowledge_wanted_ = false;
+    bool serves_memory_ = true;  // Connection::let_peer_access_memory()
     Fifo<PendingRead> reads_in_;
     std::array<std::byte, kFrameBytes> header_;
     size_t header_have_ = 0;

@@ -33,7 +33,7 @@ void Engine::refuse(uint32_t number, CompletionStatus status, Status why) noexce
 
 bool Engine::sink_region_valid() noexcept {
     RemoteAddress where{.address = sink_.frame.address + sink_.done, .rkey = sink_.frame.rkey};
-    if (table_->remote(where, sink_.remaining(), Access::kRemoteWrite) != nullptr) return true;
+    if (remote(where, sink_.remaining(), Access::kRemoteWrite) != nullptr) return true;
     refuse(executed_, CompletionStatus::kRemoteAccess,
            failure(Code::kPermission, "{}: a WRITE's region was revoked while it was written", peer_));
     sink_.kind = SinkKind::kDiscard;
@@ -248,7 +248,7 @@ void Engine::begin_write(const Frame& frame) noexcept {
         return end_payload();
     }
     RegionTable::Guard guard = table_->guard();
-    if (table_->remote({frame.address, frame.rkey}, frame.length, Access::kRemoteWrite) == nullptr)
+    if (remote({frame.address, frame.rkey}, frame.length, Access::kRemoteWrite) == nullptr)
         return refuse(executed_, CompletionStatus::kRemoteAccess,
                       access_refused(peer_, frame, Access::kRemoteWrite));
     sink_.kind = SinkKind::kRegion;
@@ -259,7 +259,7 @@ void Engine::take_read(const Frame& frame) noexcept {
     if (reads_in_.full()) return violation("more READs at once than agreed");
     RegionTable::Guard guard = table_->guard();
     RemoteAddress where{frame.address, frame.rkey};
-    if (frame.length > 0 && table_->remote(where, frame.length, Access::kRemoteRead) == nullptr)
+    if (frame.length > 0 && remote(where, frame.length, Access::kRemoteRead) == nullptr)
         return refuse(executed_, CompletionStatus::kRemoteAccess,
                       access_refused(peer_, frame, Access::kRemoteRead));
     reads_in_.push({.where = where, .length = frame.length, .offset = 0, .number = executed_++});

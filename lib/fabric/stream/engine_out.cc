@@ -123,7 +123,7 @@ void Engine::build_answers() noexcept {
         }
         uint32_t length = std::min(read.length - read.offset, kReadChunkMax);
         RemoteAddress where{.address = read.where.address + read.offset, .rkey = read.where.rkey};
-        std::byte* data = table_->remote(where, length, Access::kRemoteRead);
+        std::byte* data = remote(where, length, Access::kRemoteRead);
         if (data == nullptr) return refuse_read(read.number);
         Frame frame{.type = FrameType::kReadData, .length = length, .address = read.offset};
         outbox_.add_region(counted(frame), next_number_, where, data, read.number, table_->revocations());

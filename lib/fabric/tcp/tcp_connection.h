@@ -30,6 +30,13 @@ class TcpConnection final : public stream::Engine {
     std::span<const std::byte> channel_binding() const noexcept override {
         return stream_.session() == nullptr ? std::span<const std::byte>() : stream_.session()->binding();
     }
+    std::string_view peer_name() const noexcept override {
+        return stream_.session() == nullptr ? std::string_view() : stream_.session()->proven_name();
+    }
+    bool let_peer_access_memory(bool may) noexcept override {
+        set_serves_memory(may);
+        return true;
+    }
 
   private:
     enum class Phase : uint8_t {

@@ -189,6 +189,9 @@ void Session::established() noexcept {
         return;
     }
     binding_ = binding_storage_;
+    // There are no tickets and no cache of sessions: the only session to resume is that of a pre-shared key.
+    // Without this test, a peer with a certificate could offer a name that libssl then ignored.
+    has_proven_name_ = SSL_is_server(ssl_) == 1 && SSL_session_reused(ssl_) == 1;
     established_ = true;
     records_read_ = 0;
     counters().handshakes.fetch_add(1, std::memory_order_relaxed);

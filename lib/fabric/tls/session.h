@@ -42,6 +42,9 @@ class Session {
     const Status& failure() const { return failure_; }
     // The name that the connecting end offers with its pre-shared key. It is not proven yet.
     void set_claimed_name(std::string_view name) { claimed_name_ = name; }
+    // Listening: that name, if the handshake is complete and the peer has proven that it has the key. Empty:
+    // the peer was admitted by its certificate, or without one.
+    std::string_view proven_name() const { return has_proven_name_ ? claimed_name_ : std::string_view(); }
     // Number of complete handshake messages of the peer. libssl accepts only a few.
     uint32_t messages() const { return messages_; }
     // True if the peer does not use TLS.
@@ -80,6 +83,7 @@ class Session {
     std::span<const std::byte> binding_;
     uint32_t messages_ = 0;
     bool established_ = false;
+    bool has_proven_name_ = false;
     bool peer_is_plain_ = false;
     size_t sealed_ = 0;  // bytes of user data in record_ that libssl has accepted and the socket has not
     uint64_t records_sent_ = 0;  // under the current key

@@ -187,6 +187,15 @@ TEST_F(TlsSessionOfKey, early_data_is_not_accepted) {
     EXPECT_EQ(std::memcmp(into.data(), "late", 4), 0);
 }
 
+TEST_F(TlsSessionOfKey, the_name_of_a_peer_is_proven_only_by_the_whole_handshake) {
+    begin_with_key();
+    SSL_do_handshake(peer.get());
+    ASSERT_EQ(session->shake_hands(), Session::Step::kWait);
+    EXPECT_EQ(session->proven_name(), "") << "the name is claimed, and anybody can claim it";
+    ASSERT_EQ(shake_hands(), Session::Step::kDone) << session->failure().to_string();
+    EXPECT_EQ(session->proven_name(), kName);
+}
+
 TEST_F(TlsSessionOfKey, a_peer_that_leaves_during_the_handshake_is_not_reported_as_a_bad_certificate) {
     begin_with_key();
     SSL_do_handshake(peer.get());

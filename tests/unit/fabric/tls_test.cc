@@ -291,10 +291,13 @@ TEST_F(Tls, keys_and_client_certificates_are_both_accepted_and_nothing_else_is) 
                          .known = std::make_shared<tls::KnownPeers>(std::vector{named("host1", kSecret)})}));
     ASSERT_NO_FATAL_FAILURE(connect(is("host1", kSecret)));
     EXPECT_TRUE(heard.established) << heard.why.to_string();
+    EXPECT_EQ(server->peer_name(), "host1");
+    EXPECT_EQ(client->peer_name(), "") << "only the listening end finds the name of a key";
     TearDown();
     heard = {}, server_heard = {};
     ASSERT_NO_FATAL_FAILURE(connect(with({theirs.certificate, theirs.key, authority.file(), ""})));
     EXPECT_TRUE(heard.established) << heard.why.to_string();
+    EXPECT_EQ(server->peer_name(), "") << "a certificate proves no name";
     TearDown();
     heard = {}, server_heard = {}, requests = 0;
     ASSERT_NO_FATAL_FAILURE(connect(with({"", "", authority.file(), ""})));
