@@ -9,11 +9,24 @@
 namespace wss::wire {
 
 std::string_view to_string(KvStatus status) {
-    static constexpr std::string_view kNames[] = {
-        "ok",          "prepared",          "committed",     "aborted",       "unknown transaction",
-        "no memory",   "too old",           "too far ahead", "id not leased", "condition failed",
-        "locked",      "wrong partition",   "malformed",     "recovering",    "log failed",
-        "unsupported", "client id is taken"};
+    static constexpr std::string_view kNames[] = {"ok",
+                                                  "prepared",
+                                                  "committed",
+                                                  "aborted",
+                                                  "unknown transaction",
+                                                  "no memory",
+                                                  "too old",
+                                                  "too far ahead",
+                                                  "id not leased",
+                                                  "condition failed",
+                                                  "locked",
+                                                  "wrong partition",
+                                                  "malformed",
+                                                  "recovering",
+                                                  "log failed",
+                                                  "unsupported",
+                                                  "client id is taken",
+                                                  "permission"};
     static_assert(std::size(kNames) == kKvStatusMax + 1, "one name per status");
     auto index = static_cast<size_t>(status);
     return index < std::size(kNames) ? kNames[index] : "?";

@@ -71,9 +71,10 @@ enum class KvStatus : uint8_t {
     kNotReady = 13,  // recovering, or busy: repeat the request later
     kIo = 14,        // the log could not be written
     kUnsupported = 15,
-    kIdTaken = 16,  // hello: another client has the id
+    kIdTaken = 16,     // hello: another client has the id
+    kPermission = 17,  // the client lacks a right; a text follows
 };
-constexpr uint8_t kKvStatusMax = 16;
+constexpr uint8_t kKvStatusMax = 17;
 std::string_view to_string(KvStatus status);
 
 struct KvHeader {
@@ -112,6 +113,9 @@ struct KvHello {
     KvRing ring;
 };
 constexpr uint8_t kKvHelloConditions = 1;  // flag of the reply: prepares may have conditions
+// Flag of the reply: the client lacks the right to read every key, and therefore may not access the
+// partition's memory. The reply has no arena, no index and no ring.
+constexpr uint8_t kKvHelloNoMemory = 2;
 struct KvHelloReply {
     uint32_t client_id = 0;
     uint32_t partition = 0;

@@ -52,6 +52,8 @@ constexpr Row kRows[] = {
      "reads postponed because too many already wait for the disk", kCounter},
     {"traffic", "refused_backlog", "wss_kv_refused_backlog_total",
      "reads postponed because their client does not receive its replies", kCounter},
+    {"traffic", "refused_permission", "wss_kv_refused_permission_total",
+     "messages refused because their client lacks a right (--kv-access)", kCounter},
     {"traffic", "clock_ahead_max_us", "wss_kv_clock_ahead_max_seconds",
      "the most by which a client's clock has been ahead of this partition's clock", kGauge},
     {"server", "client_ids", "wss_kv_client_ids", "client ids that this partition can lease", kGauge},

@@ -15,7 +15,8 @@
 // Errors. Request::status is ok, or: kInvalid (the request exceeds a limit), kUnavailable (a partition could
 // not be reached in time), kTimedOut, kIo (a partition cannot write its log: it refuses writes until it is
 // restarted), kExhausted (the server's memory is full: writes fail, reads still work), kRefused (a condition
-// does not hold; a lock could not be obtained), kUnsupported (a partition runs a version without conditions),
+// does not hold; a lock could not be obtained), kPermission (the client lacks a right to a key, or to read
+// one-sidedly or through rings), kUnsupported (a partition runs a version without conditions),
 // kClosed (the client is closing). A partition that is down fails only the requests that touch it; the status
 // has its name and address. A write that fails with `outcome_unknown` may still become visible, as a whole or
 // not at all, within the termination time.

@@ -32,6 +32,7 @@ bool GetJob::one_sided() const {
 void GetJob::begin(Request& request) noexcept {
     base_ = &request;
     request_ = static_cast<GetAll*>(&request);
+    denial_ = Status();
     if (Status status = prepare_items(); !status) return end(std::move(status));
     if (request_->items.empty()) return end(Status::ok());
     start_transaction();
@@ -103,6 +104,7 @@ void GetJob::start_transaction() noexcept {
             GetJob& job = *static_cast<GetJob*>(self);
             job.locked_ = true;
             if (result == LockResult::kGranted) return job.round_one();
+            if (result == LockResult::kDenied) job.denial_ = job.locks_.denial();
             job.restart("could not obtain a lock");
         },
         this);
@@ -204,6 +206,7 @@ void GetJob::reply_arrived(Ask& ask, const wire::KvHeader* header, wire::Bytes m
 
 void GetJob::refused(const Ask& ask, wire::KvStatus status, wire::Bytes message) noexcept {
     failed_ = true;
+    if (status == wire::KvStatus::kPermission) denial_ = session_.link(ask.partition).denied(message);
     if (status == wire::KvStatus::kLockConflict) ++session_.statistics().lock_conflicts;
     if (status == wire::KvStatus::kWrongPartition)
         failure_ =
@@ -273,6 +276,7 @@ void GetJob::restart(const char* why) noexcept {
     for (auto& waiting : waiting_) waiting.clear();
     if (locked_) locks_.release(owner_);
     locked_ = false;
+    if (!denial_) return end(std::move(denial_));
     if (failure_ != nullptr && base_->retries >= kFailuresMax)
         return end(Status(Code::kUnavailable, failure_));
     if (++base_->retries > kRestartsMax)

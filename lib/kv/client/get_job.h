@@ -115,6 +115,7 @@ class GetJob final : public Job {
     bool failed_ = false;  // this step failed: start over when all of it has ended
     const char* failure_ = nullptr;
     std::string refusal_;  // error text from a partition
+    Status denial_;        // a partition refused the request because of the client's rights
     Nanoseconds began_{};
     uint64_t owner_ = 0;  // of locks
 };

@@ -74,8 +74,12 @@ void LockPhase::on_reply(Call& call, const wire::KvHeader* header, wire::Bytes m
     LockResult result = LockResult::kGranted;
     if (header == nullptr)
         result = LockResult::kLost;
+    else if (header->status == wire::KvStatus::kPermission)
+        result = LockResult::kDenied;
     else if (header->status != wire::KvStatus::kOk)
         result = LockResult::kConflict;
+    if (result == LockResult::kDenied)
+        ask.phase->denial_ = ask.phase->session_.link(ask.partition).denied(message);
     if (header != nullptr && header->status == wire::KvStatus::kNoMemory) ask.phase->was_full_ = true;
     ask.phase->answered(result);
 }

@@ -24,7 +24,8 @@ constexpr Nanoseconds kLockedFor = from_s(4);
 
 class ClientSession;
 
-enum class LockResult : uint8_t { kGranted, kConflict, kLost };
+// In order of precedence.
+enum class LockResult : uint8_t { kGranted, kConflict, kLost, kDenied };
 
 class LockPhase {
   public:
@@ -44,6 +45,8 @@ class LockPhase {
         Timestamp clock;
     };
     const std::optional<Behind>& behind() const { return behind_; }
+
+    const Status& denial() const { return denial_; }  // after kDenied
 
     // `done` is called once; from within acquire() if no partition can be reached.
     void acquire(uint64_t owner, bool exclusive, bool sequential, void (*done)(void*, LockResult) noexcept,
@@ -71,6 +74,7 @@ class LockPhase {
     uint64_t owner_ = 0;
     Timestamp latest_;
     std::optional<Behind> behind_;
+    Status denial_;
     bool was_full_ = false;
     bool exclusive_ = false, sequential_ = false;
     LockResult result_ = LockResult::kGranted;

@@ -21,6 +21,11 @@ wire::Bytes bytes_of(const std::string& text) {
     return std::as_bytes(std::span(text.data(), text.size()));
 }
 
+// The client lacks a right: no later timestamp helps.
+bool is_denial(const Status& status) {
+    return status.code() == Code::kPermission;
+}
+
 bool is_locking(Algorithm algorithm) {
     return algorithm == Algorithm::kLockSequential || algorithm == Algorithm::kLockParallel;
 }
@@ -219,6 +224,7 @@ void PutJob::start_transaction() noexcept {
             PutJob& job = *static_cast<PutJob*>(self);
             if (result == LockResult::kGranted) return job.write_under_locks();
             if (result == LockResult::kLost) return job.lock_again();
+            if (result == LockResult::kDenied) return job.end(job.locks_.denial());
             job.locks_refused();
         },
         this);
@@ -353,6 +359,8 @@ void PutJob::answered(Part& part, const wire::KvHeader* header, wire::Bytes mess
     // The partition's clock, or the conflicting timestamp.
     wire::KvDecision reply;
     if (wire::parse(message, reply)) session_.clock().observe({reply.timestamp});
+    if (header->status == wire::KvStatus::kPermission)
+        failure_ = session_.link(part.partition).denied(message);
     switch (phase_) {
         case Phase::kPreparing:
             if (header->status == wire::KvStatus::kConditionFailed) return condition_failed(part, message);
@@ -439,7 +447,7 @@ void PutJob::commit_answered(Part& part, wire::KvStatus status) noexcept {
         failure_ = Status(Code::kUnavailable, "a partition no longer has a prepared write: it has lost data");
     } else {
         part.refused = again_ = status == wire::KvStatus::kAborted;
-        failure_ = status_of(status);
+        if (!is_denial(failure_)) failure_ = status_of(status);
     }
 }
 
@@ -498,7 +506,8 @@ void PutJob::abort_over() noexcept {
         return one_message() ? end(Status::ok()) : enter(Phase::kCommitting);
     }
     if (committed_ || refused == 0) return end_unknown();
-    if (again_ && !request_->failed_condition && refused == part_count_) return restart();
+    if (again_ && !is_denial(failure_) && !request_->failed_condition && refused == part_count_)
+        return restart();
     end(failure_);
 }
 

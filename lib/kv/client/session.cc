@@ -275,11 +275,11 @@ Job* ClientSession::find_due() noexcept {
     return due;
 }
 
-// Returns the refusal of one partition if all have refused this map for good. nullptr: a partition may still
-// be the one that the map names.
+// Returns the refusal of one partition if all have refused this map or this client. nullptr: a partition may
+// still be the one that the map names, and accept the client.
 const Status* ClientSession::refusal_of_all() const {
     for (const auto& link : links_)
-        if (link->refusal().code() != Code::kInvalid) return nullptr;
+        if (link->refusal()) return nullptr;
     return links_.empty() ? nullptr : &links_[nonce_ % links_.size()]->refusal();
 }
 
@@ -307,6 +307,8 @@ void ClientSession::tick() noexcept {
     for (Job* due = find_due(); due != nullptr && !closed_; due = find_due()) {
         if (now() >= due->deadline) {
             due->give_up(why_late(*due));
+        } else if (const uint32_t p = due->waits_for(); p < links_.size() && links_[p]->is_denied()) {
+            due->give_up(Status(links_[p]->refusal()));
         } else {
             due->wake_at = kNever;
             due->on_wake();

@@ -157,6 +157,7 @@ void SimpleJob::on_reply(Call& call, const wire::KvHeader* header, wire::Bytes m
 }
 
 void SimpleJob::answered(const wire::KvHeader& header, wire::Bytes message) noexcept {
+    if (header.status == wire::KvStatus::kPermission) return denied(message);
     switch (request_->kind) {
         case Request::Kind::kPutIf:
             return put_if_answered(header, message);
@@ -165,6 +166,13 @@ void SimpleJob::answered(const wire::KvHeader& header, wire::Bytes message) noex
         default:
             return text_answered(header, message);
     }
+}
+
+// A put that was sent before may have been carried out while the client had the right.
+void SimpleJob::denied(wire::Bytes message) noexcept {
+    if (request_->kind == Request::Kind::kPutIf)
+        static_cast<PutIf&>(*request_).outcome_unknown = lost_ || aborting_;
+    end(session_.link(partition_).denied(message));
 }
 
 void SimpleJob::put_if_answered(const wire::KvHeader& header, wire::Bytes message) noexcept {

@@ -32,6 +32,7 @@ class SimpleJob final : public Job {
     bool send_scan(Link& link) noexcept;
     static void on_reply(Call& call, const wire::KvHeader* header, wire::Bytes message) noexcept;
     void answered(const wire::KvHeader& header, wire::Bytes message) noexcept;
+    void denied(wire::Bytes message) noexcept;
     void put_if_answered(const wire::KvHeader& header, wire::Bytes message) noexcept;
     void abort_answered(wire::KvStatus status) noexcept;
     void put_if_refused() noexcept;

@@ -14,6 +14,8 @@
  *            write some may lose an update, or produce write skew. wss_kv_put_all_if() prevents that for the
  *            versions named by its conditions.
  * Results    0, or a negative errno; wss_kv_error() then describes the failure to the calling thread.
+ *            -EACCES: the client lacks a right to a key, to one-sided reads or to rings (the partitions'
+ *            --kv-access).
  * Limits     Keys of 1 to 1024 bytes, values of up to 1 MiB, 1024 keys in a transaction.
  * Threads    Every function may be called from any thread, even on the same store, except
  *            wss_kv_disconnect(): no other thread may use the store during the call or afterwards.

@@ -7,8 +7,9 @@
 
 namespace wss::kv {
 
-Greeter::Greeter(Partition& partition, const RegisteredArena& arena)
+Greeter::Greeter(Partition& partition, Access& access, const RegisteredArena& arena)
     : partition_(partition),
+      access_(access),
       arena_(arena),
       leases_({.partition = partition.options().partition,
                .partitions = partition.count(),
@@ -33,44 +34,57 @@ std::string Greeter::why_no_lease(wire::KvStatus status) const {
 void Greeter::hello(Peer& peer, const wire::KvHeader& header, wire::Bytes message) {
     if (peer.greeted || !wire::parse(message, hello_))
         return peer.channel()->close("the peer's greeting is malformed");
+    if (!access_.allows(peer, header, hello_)) return;
     if (hello_.nonce != 0) {
         const wire::KvStatus leased = lease_id(peer);
         if (leased != wire::KvStatus::kOk)
             return partition_.refuse(peer, header, leased, why_no_lease(leased));
     }
     peer.greeted = true;
-    const ServiceOptions& options = partition_.options();
-    const fabric::Region& arena = arena_.of_lane(peer.lane_index());
-    const std::string map = join_map(options.partitions);
-    wire::KvHelloReply reply{.client_id = peer.client_id,
-                             .partition = options.partition,
-                             .partitions = partition_.count(),
-                             .incarnation = partition_.incarnation(),
-                             .ticks = partition_.clock_stamp().ticks(),
-                             .window_ms = static_cast<uint32_t>(options.store.window.count / 1'000'000),
-                             .arena_rkey = arena.rkey(peer.channel()->device()),
-                             .arena_address = arena.remote_address(),
-                             .arena_bytes = partition_.store().arena().bytes,
-                             .arena_epoch = partition_.store().arena().epoch,
-                             .ring = {},
-                             .map = map,
-                             .index = {}};
-    if ((header.flags & wire::kKvHelloIndex) != 0 && hello_.nonce != 0) {
-        partition_.store().expect_readers();
-        reply.index = index_of(arena, peer.channel()->device());
-    }
-    const bool ring = hello_.ring.bytes != 0;
-    if (ring)
-        reply.ring = hello_.ring.likewise ? peer.channel()->offer_ring(hello_.ring.announced)
-                                          : peer.channel()->offer_ring();
+    const std::string map = join_map(partition_.options().partitions);
+    wire::KvHelloReply reply = facts(peer);
+    reply.map = map;
     wire::KvHeader answer = partition_.reply_to(header, wire::KvStatus::kOk);
     answer.flags = wire::kKvHelloConditions;
+    if (peer.may_access_memory)
+        add_memory(peer, header.flags, reply);
+    else
+        answer.flags |= wire::kKvHelloNoMemory;
     peer.channel()->send(answer, reply);
-    if (!ring || reply.ring.bytes == 0) return;
+    if (reply.ring.bytes == 0) return;
     // The reply must still be sent as a message.
     peer.flush_now();
     if (!peer.channel()->use_ring(hello_.ring, hello_.nonce))
         peer.channel()->close("the peer offers no valid ring");
+}
+
+wire::KvHelloReply Greeter::facts(const Peer& peer) const {
+    const ServiceOptions& options = partition_.options();
+    return {.client_id = peer.client_id,
+            .partition = options.partition,
+            .partitions = partition_.count(),
+            .incarnation = partition_.incarnation(),
+            .ticks = partition_.clock_stamp().ticks(),
+            .window_ms = static_cast<uint32_t>(options.store.window.count / 1'000'000),
+            .ring = {},
+            .map = {},
+            .index = {}};
+}
+
+// The memory that the client accesses with one-sided operations. `flags`: of the hello.
+void Greeter::add_memory(const Peer& peer, uint8_t flags, wire::KvHelloReply& reply) {
+    const fabric::Region& arena = arena_.of_lane(peer.lane_index());
+    reply.arena_rkey = arena.rkey(peer.channel()->device());
+    reply.arena_address = arena.remote_address();
+    reply.arena_bytes = partition_.store().arena().bytes;
+    reply.arena_epoch = partition_.store().arena().epoch;
+    if ((flags & wire::kKvHelloIndex) != 0 && hello_.nonce != 0) {
+        partition_.store().expect_readers();
+        reply.index = index_of(arena, peer.channel()->device());
+    }
+    if (hello_.ring.bytes != 0)
+        reply.ring = hello_.ring.likewise ? peer.channel()->offer_ring(hello_.ring.announced)
+                                          : peer.channel()->offer_ring();
 }
 
 // The index follows the arena in the same region.

@@ -4,6 +4,7 @@
 // Thread-safety: none; belongs to the partition's reactor.
 #pragma once
 
+#include "lib/kv/service/access.h"
 #include "lib/kv/service/partition.h"
 #include "lib/kv/service/registered_arena.h"
 
@@ -11,7 +12,7 @@ namespace wss::kv {
 
 class Greeter {
   public:
-    Greeter(Partition& partition, const RegisteredArena& arena);
+    Greeter(Partition& partition, Access& access, const RegisteredArena& arena);
 
     void hello(Peer& peer, const wire::KvHeader& header, wire::Bytes message);
     void goodbye(Peer& peer, wire::Bytes message);
@@ -22,10 +23,13 @@ class Greeter {
 
   private:
     wire::KvStatus lease_id(Peer& peer);
+    wire::KvHelloReply facts(const Peer& peer) const;
+    void add_memory(const Peer& peer, uint8_t flags, wire::KvHelloReply& reply);
     wire::KvIndex index_of(const fabric::Region& region, size_t device) const;
     std::string why_no_lease(wire::KvStatus status) const;
 
     Partition& partition_;
+    Access& access_;
     const RegisteredArena& arena_;
     LeaseTable leases_;
     wire::KvHello hello_;  // scratch for one message

@@ -81,6 +81,7 @@ std::string traffic_of(const ServiceCounters& c, const ConnectionPlaces::Counter
         .number("malformed", c.malformed)
         .number("refused_cold", c.refused_cold)
         .number("refused_backlog", c.refused_backlog)
+        .number("refused_permission", c.refused_permission)
         .number("one_sided_keys", c.one_sided_keys)
         .number("fallback_no_address", c.fallbacks[size_t(Fallback::kNoAddress)])
         .number("fallback_invalid", c.fallbacks[size_t(Fallback::kInvalid)])
@@ -106,6 +107,30 @@ std::string memory_of(const store::Statistics& kept) {
         .number("evicted", kept.evicted)
         .number("fetched", kept.fetched)
         .number("log_failures", kept.log_failures)
+        .done();
+}
+
+// A rule is printable ASCII (access_rules.h).
+std::string quoted(std::string_view rule) {
+    std::string text = "\"";
+    for (char letter : rule) {
+        if (letter == '"' || letter == '\\') text += '\\';
+        text += letter;
+    }
+    return text + '"';
+}
+
+std::string access_of(const Access& access) {
+    std::string rules = "[";
+    if (access.rules() != nullptr)
+        for (const std::string& rule : access.rules()->words())
+            rules += (rules.size() > 1 ? "," : "") + quoted(rule);
+    Object refused;
+    for (const auto& [name, count] : access.refused()) refused.number(name, count);
+    return Object()
+        .number("restricted", access.rules() != nullptr)
+        .nested("rules", rules + "]")
+        .nested("refused", refused.done())
         .done();
 }
 
@@ -173,6 +198,7 @@ std::string Service::info_json() const {
         .nested("server", server)
         .nested("process", process_json())
         .nested("traffic", traffic)
+        .nested("access", access_of(access_))
         .nested("ramp", ramp)
         .nested("memory", memory)
         .nested("latency", latency)

@@ -25,9 +25,7 @@ void Locks::answered(void* context, store::LockAnswer answer) noexcept {
     Locks& locks = *wait.locks;
     Peer* peer = wait.peer();
     const bool granted = answer == store::LockAnswer::kGranted;
-    // A lock is of no use if its client is gone, or if the clock has meanwhile reached a point at which the
-    // client's writes are refused.
-    const bool is_of_use = peer != nullptr && !(wait.exclusive && locks.is_spent(*peer));
+    const bool is_of_use = locks.is_of_use(wait);
     if (granted && !is_of_use) locks.partition_.store().locks().unlock_all(wait.owner);
     const std::string_view key = wait.key;
     if (peer != nullptr)
@@ -35,6 +33,15 @@ void Locks::answered(void* context, store::LockAnswer answer) noexcept {
                                 granted && is_of_use ? wire::KvStatus::kOk : wire::KvStatus::kLockConflict,
                                 locks.newest_of(*peer, wait.owner, {&key, 1}).value);
     locks.waits_.give(wait);
+}
+
+// A lock is of no use if its client is gone, or if its writes, or its reads, are refused by now: the clock or
+// the rights have changed.
+bool Locks::is_of_use(const Wait& wait) const {
+    const Peer* peer = wait.peer();
+    if (peer == nullptr || (wait.exclusive && is_spent(*peer))) return false;
+    return peer->rights == nullptr ||
+           (wait.exclusive ? peer->rights->may_write(wait.key) : peer->rights->may_read(wait.key));
 }
 
 // True if this partition would refuse the client's writes, so that a lock is useless.
@@ -46,6 +53,7 @@ void Locks::lock(Peer& peer, const wire::KvHeader& header, wire::Bytes message) 
     // Two clients that each wait for several keys could deadlock.
     if (!wire::parse(message, lock_) || lock_.keys.empty() || (lock_.wait && lock_.keys.size() > 1))
         return partition_.refuse(peer, header, wire::KvStatus::kMalformed, "malformed lock");
+    if (!access_.allows(peer, header, lock_)) return;
     if (Timestamp{lock_.owner}.client() != peer.client_id)
         return partition_.answer(peer, header, wire::KvStatus::kNotLeased);
     if (lock_.exclusive && partition_.is_too_far_ahead({lock_.owner}, kLockedLead_ticks))

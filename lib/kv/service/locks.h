@@ -9,13 +9,14 @@
 #include <string>
 #include <vector>
 
+#include "lib/kv/service/access.h"
 #include "lib/kv/service/partition.h"
 
 namespace wss::kv {
 
 class Locks {
   public:
-    explicit Locks(Partition& partition) : partition_(partition) {}
+    Locks(Partition& partition, Access& access) : partition_(partition), access_(access) {}
     ~Locks();
     void lock(Peer& peer, const wire::KvHeader& header, wire::Bytes message);
     void unlock(Peer& peer, wire::Bytes message);
@@ -33,8 +34,10 @@ class Locks {
     static void answered(void* context, store::LockAnswer answer) noexcept;
     Timestamp newest_of(const Peer& peer, uint64_t owner, std::span<const std::string_view> keys);
     bool is_spent(const Peer& peer) const;
+    bool is_of_use(const Wait& wait) const;
 
     Partition& partition_;
+    Access& access_;
     OwedPool<Wait> waits_;
     // Scratch for one message at a time.
     wire::KvLock lock_;

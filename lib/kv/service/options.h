@@ -3,10 +3,12 @@
 #pragma once
 
 #include <array>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "lib/kv/hlc.h"
+#include "lib/kv/service/access_rules.h"
 #include "lib/kv/store/store.h"
 
 namespace wss::kv {
@@ -22,8 +24,9 @@ struct ServiceOptions {
     // `snapshots`: the directory below which snapshots are created by name; "": none. `identity`: the log's,
     // so that a server can start from a snapshot.
     std::string snapshots, identity;
-    Nanoseconds slow = from_ms(50);  // slower requests are kept in the slow log
-    uint64_t seed = 1;               // for random numbers
+    Nanoseconds slow = from_ms(50);             // slower requests are kept in the slow log
+    uint64_t seed = 1;                          // for random numbers
+    std::shared_ptr<const AccessRules> access;  // nullptr: every client may do everything
 };
 
 struct ServiceCounters {
@@ -33,6 +36,7 @@ struct ServiceCounters {
     uint64_t refused = 0, malformed = 0;
     uint64_t refused_cold = 0;     // reads beyond DiskShare's limits
     uint64_t refused_backlog = 0;  // reads of a peer that does not accept its replies
+    uint64_t refused_permission = 0;
     uint64_t terminated_commit = 0, terminated_abort = 0, terminated_guess = 0, terminations_waiting = 0;
     uint64_t one_sided_keys = 0;                                 // as clients report
     std::array<uint64_t, size_t(Fallback::kCount)> fallbacks{};  // get messages, by Fallback

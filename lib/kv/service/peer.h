@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "lib/base/list.h"
+#include "lib/kv/service/access_rules.h"
 #include "lib/kv/service/disk_share.h"
 #include "lib/kv/service/lease_table.h"
 #include "lib/kv/transport/channel.h"
@@ -95,6 +96,9 @@ class Peer final : public ChannelOwner {
     bool greeted = false;
     uint32_t client_id = 0;
     LeaseTable::Lease* lease = nullptr;  // nullptr: another partition
+    // By Access::apply().
+    const ClientRights* rights = nullptr;  // nullptr: it may do everything
+    bool may_access_memory = true;
     const DiskShare::Owner disk = std::make_shared<DiskShare::Account>();
 
   private:

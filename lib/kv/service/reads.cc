@@ -64,7 +64,8 @@ struct Reads::ColdGet : Owed {
     Nanoseconds began{};
 };
 
-Reads::Reads(Partition& partition, DiskShare& disk) : partition_(partition), disk_(disk) {}
+Reads::Reads(Partition& partition, Access& access, DiskShare& disk)
+    : partition_(partition), access_(access), disk_(disk) {}
 Reads::~Reads() = default;
 
 void Reads::tick() {
@@ -123,6 +124,7 @@ void Reads::get(Peer& peer, const wire::KvHeader& header, wire::Bytes message) {
     const Nanoseconds began = partition_.reactor().clock().now();
     if (!wire::parse(message, get_))
         return partition_.refuse(peer, header, wire::KvStatus::kMalformed, "malformed get");
+    if (!access_.allows(peer, header, get_)) return;
     if (wire::KvStatus status = check(peer, header); status != wire::KvStatus::kOk)
         return partition_.answer(peer, header, status);
     ++partition_.counters().gets;

@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "lib/kv/service/access.h"
 #include "lib/kv/service/disk_share.h"
 #include "lib/kv/service/partition.h"
 
@@ -16,7 +17,7 @@ namespace wss::kv {
 
 class Reads {
   public:
-    Reads(Partition& partition, DiskShare& disk);
+    Reads(Partition& partition, Access& access, DiskShare& disk);
     ~Reads();
     void get(Peer& peer, const wire::KvHeader& header, wire::Bytes message);
     void tick();  // frees completed jobs
@@ -34,6 +35,7 @@ class Reads {
     void send_cold(ColdGet& job);
 
     Partition& partition_;
+    Access& access_;
     DiskShare& disk_;
     std::vector<std::unique_ptr<ColdGet>> cold_;
     // Scratch for one message at a time.

@@ -39,7 +39,8 @@ struct Scans::ColdScan : Owed {
     bool is_over = false;
 };
 
-Scans::Scans(Partition& partition, DiskShare& disk) : partition_(partition), disk_(disk) {}
+Scans::Scans(Partition& partition, Access& access, DiskShare& disk)
+    : partition_(partition), access_(access), disk_(disk) {}
 Scans::~Scans() = default;
 
 void Scans::tick() {
@@ -50,6 +51,7 @@ void Scans::scan(Peer& peer, const wire::KvHeader& header, wire::Bytes message) 
     wire::KvScan scan;
     if (!wire::parse(message, scan))
         return partition_.refuse(peer, header, wire::KvStatus::kMalformed, "malformed scan");
+    if (!access_.allows(peer, header, scan)) return;
     ++partition_.counters().scans;
     reply_.rows.clear();
     reply_.cursor = {};

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "lib/kv/service/access.h"
 #include "lib/kv/service/disk_share.h"
 #include "lib/kv/service/partition.h"
 
@@ -17,7 +18,7 @@ namespace wss::kv {
 
 class Scans {
   public:
-    Scans(Partition& partition, DiskShare& disk);
+    Scans(Partition& partition, Access& access, DiskShare& disk);
     ~Scans();
     void scan(Peer& peer, const wire::KvHeader& header, wire::Bytes message);
     void tick();  // frees completed jobs
@@ -33,6 +34,7 @@ class Scans {
     void send_cold(ColdScan& job);
 
     Partition& partition_;
+    Access& access_;
     DiskShare& disk_;
     std::vector<std::unique_ptr<ColdScan>> cold_;
     wire::KvScanReply reply_;  // scratch for one message

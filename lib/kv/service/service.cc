@@ -59,12 +59,13 @@ Service::Service(reactor::Reactor& reactor, std::vector<std::shared_ptr<Lane>> l
                  ServiceOptions options)
     : lanes_(std::move(lanes)),
       partition_(reactor, wall, std::move(options)),
+      access_(partition_),
       terminations_(partition_, lanes_),
-      greeter_(partition_, arena_),
-      reads_(partition_, disk_),
-      scans_(partition_, disk_),
-      locks_(partition_),
-      writes_(partition_, terminations_),
+      greeter_(partition_, access_, arena_),
+      reads_(partition_, access_, disk_),
+      scans_(partition_, access_, disk_),
+      locks_(partition_, access_),
+      writes_(partition_, access_, terminations_),
       snapshots_(partition_),
       timer_(&Service::on_tick, this) {}
 
@@ -139,6 +140,7 @@ void Service::accept(size_t lane, fabric::ConnectRequest& request) {
             log::warning("key-value service: {}: a connection failed: {}", source, status.to_string());
         return;
     }
+    access_.apply(*peer);
     ++partition_.counters().connections;
     peer->at = peers_.size();
     peers_.push_back(std::move(peer));
@@ -156,6 +158,11 @@ void Service::peer_gone(Peer& peer) noexcept {
 bool Service::stopped() const {
     return stopping_ && peers_.empty() &&
            std::all_of(lanes_.begin(), lanes_.end(), [](const auto& lane) { return lane->empty(); });
+}
+
+void Service::set_access(std::shared_ptr<const AccessRules> rules) {
+    access_.set_rules(std::move(rules));
+    for (auto& peer : peers_) access_.apply(*peer);
 }
 
 void Service::stop(std::function<void()> done) {
@@ -180,6 +187,7 @@ void Service::message_arrived(Peer& peer, wire::Bytes message) noexcept {
     }
     if (!peer.greeted && header.kind != wire::KvKind::kHello)
         return peer.channel()->close("the peer sent no greeting");
+    if (!access_.admits(peer, header)) return;
     const wire::KvStatus status = admit(partition_, peer, header);
     if (status != wire::KvStatus::kOk) return partition_.answer(peer, header, status);
     dispatch(peer, header, message);
@@ -217,7 +225,7 @@ void Service::dispatch(Peer& peer, const wire::KvHeader& header, wire::Bytes mes
         case Kind::kSnapshot:
             return snapshots_.begin(peer, header, message);
         case Kind::kPing:
-            count_one_sided(message);
+            if (peer.may_access_memory) count_one_sided(message);
             return partition_.answer(peer, header, wire::KvStatus::kOk);
         case Kind::kGoodbye:
             return greeter_.goodbye(peer, message);

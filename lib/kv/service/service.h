@@ -26,6 +26,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/kv/service/access.h"
 #include "lib/kv/service/connection_places.h"
 #include "lib/kv/service/greeter.h"
 #include "lib/kv/service/locks.h"
@@ -54,6 +55,8 @@ class Service final : public fabric::ListenHandler, public PeerHandler {
     void connect_requested(size_t fabric_index, std::unique_ptr<fabric::ConnectRequest> request);
     static bool is_ours(wire::Bytes connect_data);
 
+    // Replaces the rights of all clients; it applies to their next requests. On the reactor's thread.
+    void set_access(std::shared_ptr<const AccessRules> rules);
     // Closes everything; `done` is called when the last connection has ended.
     void stop(std::function<void()> done);
     bool stopped() const;
@@ -83,6 +86,7 @@ class Service final : public fabric::ListenHandler, public PeerHandler {
     const std::vector<std::shared_ptr<Lane>> lanes_;
     RegisteredArena arena_;
     Partition partition_;
+    Access access_;
     Terminations terminations_;
     Greeter greeter_;
     DiskShare disk_;

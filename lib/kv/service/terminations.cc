@@ -111,6 +111,15 @@ Link* Terminations::link_to(uint32_t partition) {
 bool Terminations::ask(Termination& job, uint32_t partition) {
     Link* link = link_to(partition);
     if (link == nullptr) return false;
+    if (link->refusal().code() == Code::kPermission) {
+        static log::Limiter limiter(1);
+        if (limiter.allow())
+            log::warning(
+                "key-value partition {}: undecided transactions wait: {}; give the name of this partition's "
+                "secret the right 'partition' there",
+                partition_.options().partition, link->refusal().text());
+        return false;
+    }
     auto made = std::make_unique<Termination::Ask>();
     made->partition = partition;
     made->job = &job;

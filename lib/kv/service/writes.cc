@@ -143,6 +143,7 @@ Writes::Locked Writes::look_at_locks(bool committing) {
 void Writes::prepare(Peer& peer, const wire::KvHeader& header, wire::Bytes message) {
     if (!wire::parse(message, prepare_))
         return partition_.refuse(peer, header, wire::KvStatus::kMalformed, "malformed prepare");
+    if (!access_.allows(peer, header, prepare_)) return;
     if (!are_distinct_partitions())
         return partition_.refuse(peer, header, wire::KvStatus::kMalformed,
                                  "a participant is not a partition, or is listed twice");
@@ -241,6 +242,7 @@ void Writes::put_if(Peer& peer, const wire::KvHeader& header, wire::Bytes messag
     wire::KvPutIf put;
     if (!wire::parse(message, put))
         return partition_.refuse(peer, header, wire::KvStatus::kMalformed, "malformed conditional put");
+    if (!access_.allows(peer, header, put)) return;
     ++partition_.counters().conditional;
     store::Write write{.key = put.item.key,
                        .value = put.item.value,
@@ -287,6 +289,7 @@ void Writes::decide(Peer& peer, const wire::KvHeader& header, wire::Bytes messag
         return partition_.refuse(peer, header, wire::KvStatus::kMalformed, "malformed decision");
     Timestamp timestamp{decision.timestamp};
     const bool is_inquiry = header.kind == wire::KvKind::kInquire;
+    if (!is_inquiry && !access_.allows(peer, header, decision)) return;
     wire::KvStatus status = check_timestamp(peer, header.kind, timestamp);
     // The other partition accepted the transaction while its clock was ahead. It waits for this answer.
     if (status == wire::KvStatus::kTooFarAhead && is_inquiry && inquiries_ahead_ < kInquiriesAheadMax) {

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "lib/kv/service/access.h"
 #include "lib/kv/service/partition.h"
 #include "lib/kv/service/terminations.h"
 
@@ -15,8 +16,8 @@ namespace wss::kv {
 
 class Writes {
   public:
-    Writes(Partition& partition, const Terminations& terminations)
-        : partition_(partition), terminations_(terminations) {}
+    Writes(Partition& partition, Access& access, const Terminations& terminations)
+        : partition_(partition), access_(access), terminations_(terminations) {}
     ~Writes();
     void prepare(Peer& peer, const wire::KvHeader& header, wire::Bytes message);
     void put_if(Peer& peer, const wire::KvHeader& header, wire::Bytes message);
@@ -58,6 +59,7 @@ class Writes {
     void finish(Pending& pending, store::Answer answer);
 
     Partition& partition_;
+    Access& access_;
     const Terminations& terminations_;
     OwedPool<Pending> pending_;
     uint64_t inquiries_ahead_ = 0;  // answered since the start

@@ -148,6 +148,15 @@ std::vector<Overdue> Store::overdue(Nanoseconds age, size_t limit) const {
     return all;
 }
 
+void Store::visit_undecided(Timestamp timestamp,
+                            const std::function<void(std::string_view key, bool is_written)>& visit) const {
+    const Decision* decision = parts_->find(timestamp);
+    if (decision == nullptr) return;
+    for (const Version* version = decision->versions; version != nullptr; version = version->sibling)
+        visit(version->item->key, true);
+    for (const Item* item : decision->held) visit(item->key, false);
+}
+
 void Store::defer(Timestamp timestamp) {
     Decision* decision = parts_->find(timestamp);
     if (decision == nullptr || decision->state != DecisionState::kPrepared) return;

@@ -213,6 +213,10 @@ class Store final : public reactor::Source {
     // Aborts at the request of the writer. kPrepared: an inquiry has received this answer, and only
     // termination can abort the transaction now (S10).
     Answer withdraw(Timestamp timestamp, Continuation done);
+    // Visits the keys of an undecided transaction here, those of its conditions included; none if there is no
+    // such transaction. `is_written`: it writes the key.
+    void visit_undecided(Timestamp timestamp,
+                         const std::function<void(std::string_view key, bool is_written)>& visit) const;
     bool knows(Timestamp timestamp) const;  // prepared or put here, so a repetition gets the outcome
     Answer inquire(Timestamp timestamp, Continuation done);
     // Drops the continuations of operations, fetches and lock waits with this context, whose owner is gone.

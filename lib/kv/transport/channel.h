@@ -95,7 +95,8 @@ class MessageChannel final : public fabric::ConnectionHandler, public ListNode<L
     bool over() const { return over_; }
     bool up() const { return up_ && !closing_; }
     size_t device() const { return connection_->device(); }
-    std::string peer() const { return connection_ ? connection_->peer() : std::string(); }
+    // The connection of this channel; nullptr: none was created.
+    fabric::Connection* connection() const { return connection_.get(); }
     size_t backlog() const { return out_.backlog(); }
     size_t held() const { return out_.held(); }
     const Ring& ring() const { return ring_; }

@@ -77,14 +77,15 @@ void Link::greeted(MessageChannel& channel, const wire::KvHeader& header, wire::
     wire::KvText text;
     if (header.status != wire::KvStatus::kOk) {
         std::string why(wire::parse(message, text) ? text.text : std::string_view());
+        if (header.status == wire::KvStatus::kPermission) refusal_ = denied(message);
         if (header.status == wire::KvStatus::kIdTaken) handler_.on_id_taken(*this);
         return channel.close(fmt::format("{}: {}", wire::to_string(header.status), why.substr(0, 200)));
     }
     wire::KvHelloReply hello;
     if (!wire::parse(message, hello)) return channel.close("the partition's greeting is malformed");
-    refusal_ = accept_greeting(hello);
+    refusal_ = check_greeting(hello, header.flags);
     if (!refusal_) return channel.close(refusal_.text());
-    facts_.knows_conditions = (header.flags & wire::kKvHelloConditions) != 0;
+    accept_greeting(hello, header.flags);
     if (options_.transport != Transport::kMessage && !channel.use_ring(hello.ring, options_.nonce))
         return channel.close("the partition offers no ring: use another transport");
     lane().reactor().set(timer_, lane().reactor().now() + kPingAfter);
@@ -95,7 +96,14 @@ void Link::greeted(MessageChannel& channel, const wire::KvHeader& header, wire::
     handler_.on_ready(*this);
 }
 
-Status Link::accept_greeting(const wire::KvHelloReply& hello) noexcept {
+Status Link::denied(wire::Bytes message) const {
+    wire::KvText text;
+    const bool says_why = wire::parse(message, text) && !text.text.empty();
+    return failure(Code::kPermission, "{} refuses the request: {}", name(),
+                   says_why ? text.text.substr(0, 200) : "this client has no right to it");
+}
+
+Status Link::check_greeting(const wire::KvHelloReply& hello, uint8_t flags) const {
     if (options_.partitions != 0 && hello.partitions != options_.partitions)
         return failure(
             Code::kInvalid,
@@ -107,6 +115,21 @@ Status Link::accept_greeting(const wire::KvHelloReply& hello) noexcept {
     if (hello.partitions == 0 || hello.partitions > kPartitionsMax || hello.partition >= hello.partitions ||
         hello.client_id > kClientIdMax || hello.ticks > kTicksMax / 2)
         return Status(Code::kInvalid, "invalid values in the partition's greeting");
+    const bool has_memory = (flags & wire::kKvHelloNoMemory) == 0;
+    if (!has_memory && options_.one_sided)
+        return failure(Code::kPermission,
+                       "{} lets only clients that may read every key read one-sidedly (--kv-access): "
+                       "turn one-sided reads off (kvctl --one-sided off)",
+                       name());
+    if (!has_memory && options_.transport != Transport::kMessage)
+        return failure(Code::kPermission,
+                       "{} lets only clients that may read every key use rings (--kv-access): send messages "
+                       "(kvctl --transport message)",
+                       name());
+    return Status::ok();
+}
+
+void Link::accept_greeting(const wire::KvHelloReply& hello, uint8_t flags) {
     facts_ = {.client_id = hello.client_id,
               .partition = hello.partition,
               .partitions = hello.partitions,
@@ -118,10 +141,10 @@ Status Link::accept_greeting(const wire::KvHelloReply& hello) noexcept {
               .arena_bytes = hello.arena_bytes,
               .index = {.address = hello.index.address, .rkey = hello.index.rkey},
               .index_facts = {},
-              .map = std::string(hello.map)};
+              .map = std::string(hello.map),
+              .knows_conditions = (flags & wire::kKvHelloConditions) != 0};
     if (hello.index.layout == store::kIndexLayout)
         facts_.index_facts = {.bytes = hello.index.bytes, .groups = hello.index.groups};
-    return Status::ok();
 }
 
 void Link::ping() noexcept {

@@ -86,10 +86,14 @@ class Link final : private ChannelOwner {
     void reconnect(std::string why) noexcept;
     bool ready() const { return ready_; }
     const Status& why() const { return why_; }
-    // kInvalid: the peer is not the expected partition, and never will be.
+    // kInvalid: the peer is not the expected partition, and never will be. kPermission: the partition, or a
+    // kind of access to it, is not for this client at present.
     const Status& refusal() const { return refusal_; }
+    bool is_denied() const { return !ready_ && refusal_.code() == Code::kPermission; }
     // "partition 1 (tcp://host:1)".
     std::string name() const;
+    // The error for a reply with the status "permission".
+    Status denied(wire::Bytes message) const;
     const PartitionFacts& facts() const { return facts_; }
     store::IndexFacts& index_facts() { return facts_.index_facts; }  // readers update it as the index grows
     Options& options() { return options_; }
@@ -134,7 +138,8 @@ class Link final : private ChannelOwner {
                       fabric::CompletionStatus status) noexcept override;
     void on_ended(const Status& why) noexcept override;
     void greeted(MessageChannel& channel, const wire::KvHeader& header, wire::Bytes message) noexcept;
-    Status accept_greeting(const wire::KvHelloReply& hello) noexcept;
+    Status check_greeting(const wire::KvHelloReply& hello, uint8_t flags) const;
+    void accept_greeting(const wire::KvHelloReply& hello, uint8_t flags);
     void lose(const Status& why) noexcept;
     void retry_later() noexcept;
     void ping() noexcept;

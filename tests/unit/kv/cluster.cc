@@ -42,6 +42,32 @@ uint16_t free_port() {
 
 }  // namespace
 
+NamedSecret secret_of(const std::string& name) {
+    return {.name = name, .secret = Secret("the-secret-of-" + name)};
+}
+
+fabric::tls::Credentials credentials_of(const std::string& name) {
+    return {.files = {}, .identity = secret_of(name), .known = {}};
+}
+
+namespace {
+
+fabric::tls::Credentials credentials_of_partition() {
+    std::vector<NamedSecret> known;
+    for (const char* name : {"p", "alice", "bob", "carol"}) known.push_back(secret_of(name));
+    fabric::tls::Credentials credentials = credentials_of("p");
+    credentials.known = std::make_shared<fabric::tls::KnownPeers>(known);
+    return credentials;
+}
+
+std::shared_ptr<const AccessRules> parsed(const std::vector<std::string>& rules) {
+    auto parsed = AccessRules::parse(rules);
+    EXPECT_TRUE(parsed) << parsed.status().to_string();
+    return parsed->empty() ? nullptr : std::make_shared<const AccessRules>(std::move(*parsed));
+}
+
+}  // namespace
+
 struct Cluster::Node {
     class MovedClock final : public Clock {
       public:
@@ -65,8 +91,8 @@ Cluster::Cluster(Options options) : options_(std::move(options)) {
     static std::atomic<int> clusters{0};
     int number = clusters++;
     for (uint32_t i = 0; i < options_.partitions; ++i)
-        addresses_.push_back(options_.scheme == "tcp"
-                                 ? fmt::format("tcp://127.0.0.1:{}", free_port())
+        addresses_.push_back(options_.scheme != "shm"
+                                 ? fmt::format("{}://127.0.0.1:{}", options_.scheme, free_port())
                                  : fmt::format("shm:///tmp/wss-kv-test.{}.{}.{}", getpid(), number, i));
     nodes_.resize(options_.partitions);
     for (uint32_t i = 0; i < options_.partitions; ++i) start(i);
@@ -78,7 +104,8 @@ void Cluster::start(uint32_t partition) {
     Node& node = *nodes_[partition];
     auto address = fabric::Address::parse(addresses_[partition], kDefaultPort);
     ASSERT_TRUE(address) << address.status().to_string();
-    auto fabric = fabric::open(*address);
+    auto fabric = fabric::open(
+        *address, options_.scheme == "tls" ? credentials_of_partition() : fabric::tls::Credentials{});
     ASSERT_TRUE(fabric) << fabric.status().to_string();
     node.fabric = std::move(*fabric);
     ServiceOptions options;
@@ -92,6 +119,7 @@ void Cluster::start(uint32_t partition) {
     options.store.prepared_max = options_.prepared_max;
     options.store.heap_limit = options_.heap_limit;
     options.seed = Random::entropy();
+    options.access = parsed(options_.access);
     store::Log* log = partition < options_.logs.size() ? options_.logs[partition] : nullptr;
     if (log != nullptr) options.store.durability = store::Durability::kSync;
     auto service = Service::create(node.reactor, {node.fabric.get()}, node.wall, log, options);
@@ -110,6 +138,12 @@ void Cluster::on(uint32_t partition, const std::function<void(Service&)>& task) 
         done.set_value();
     });
     done.get_future().get();
+}
+
+void Cluster::set_access(const std::vector<std::string>& rules) {
+    options_.access = rules;
+    for (uint32_t i = 0; i < nodes_.size(); ++i)
+        on(i, [&](Service& service) { service.set_access(parsed(rules)); });
 }
 
 void Cluster::step_clock(uint32_t partition, int64_t ahead_us) {

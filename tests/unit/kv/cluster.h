@@ -13,11 +13,15 @@
 
 namespace wss::kv::test {
 
+// With "tls", the partitions have the name "p", and know the clients "alice", "bob" and "carol".
+NamedSecret secret_of(const std::string& name);
+fabric::tls::Credentials credentials_of(const std::string& name);
+
 class Cluster {
   public:
     struct Options {
         uint32_t partitions = 3;
-        std::string scheme = "shm";  // or "tcp"
+        std::string scheme = "shm";  // or "tcp", "tls"
         uint64_t arena_bytes = 16u << 20;
         Nanoseconds window = from_s(5);
         Nanoseconds terminate_after = from_ms(200);
@@ -26,17 +30,22 @@ class Cluster {
         std::vector<int64_t> clocks_ahead_us = {};  // offset of the wall clock, by partition
         uint32_t prepared_max = 1u << 16;
         uint64_t heap_limit = UINT64_MAX;
+        std::vector<std::string> access = {};  // rules, with "tls"; none: every client may do everything
     };
     explicit Cluster(Options options);
     Cluster() : Cluster(Options()) {}
     ~Cluster();
 
     const std::vector<std::string>& addresses() const { return addresses_; }
-    kv::Options client_options() const {
+    // With "tls": of the client `name`.
+    kv::Options client_options(const std::string& name = {}) const {
         kv::Options options;
         options.partitions = addresses_;
+        if (!name.empty()) options.identity = secret_of(name);
         return options;
     }
+    // With "tls": replaces the rules of every partition.
+    void set_access(const std::vector<std::string>& rules);
     // Stops the partition and closes its connections. `before` runs while the partition stands still, before
     // it stops.
     void stop(uint32_t partition, const std::function<void()>& before = {});

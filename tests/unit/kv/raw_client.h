@@ -31,10 +31,10 @@ class RawClient final : public LinkHandler {
   public:
     // A client of one partition of `partitions`.
     explicit RawClient(const std::string& address, uint32_t partitions = 1,
-                       uint64_t nonce = Random::entropy() | 1, uint32_t client_id = 0,
-                       uint32_t partition = 0) {
+                       uint64_t nonce = Random::entropy() | 1, uint32_t client_id = 0, uint32_t partition = 0,
+                       const fabric::tls::Credentials& credentials = {}) {
         auto where = fabric::Address::parse(address, kDefaultPort);
-        fabric_ = std::move(*fabric::open(*where));
+        fabric_ = std::move(*fabric::open(*where, credentials));
         lane_ = std::move(*Lane::create(reactor_, *fabric_));
         Link::Options options;
         options.address = *where;
@@ -76,6 +76,13 @@ class RawClient final : public LinkHandler {
         link_->send_only(kind, 0, body);
     }
 
+    // Begins a one-sided read of `length` bytes into memory of this client.
+    bool read(fabric::RemoteAddress from, uint32_t length) {
+        if (!memory_) memory_ = std::move(*fabric_->allocate(4096, fabric::Access::kLocal));
+        return link_->channel()->read(
+            {.address = memory_->bytes().data(), .length = length, .lkey = memory_->lkey()}, from, 1);
+    }
+
     // The timestamp that the reply to the last ask() named.
     Timestamp named() const { return named_; }
 
@@ -99,6 +106,7 @@ class RawClient final : public LinkHandler {
     SystemClock clock_;
     reactor::Reactor reactor_{clock_};
     std::unique_ptr<fabric::Fabric> fabric_;
+    std::unique_ptr<fabric::Region> memory_;
     std::unique_ptr<Lane> lane_;
     std::unique_ptr<Link> link_;
     Timestamp named_;
