@@ -27,7 +27,7 @@ kv::Client* Context::client() {
     }
     auto connected = kv::Client::connect(options);
     if (!connected) {
-        fail(connected.status());
+        fail_request(connected.status());
         return nullptr;
     }
     connection = std::move(*connected);
@@ -56,7 +56,7 @@ bool Context::run(kv::Request& request) {
 }
 
 void Context::report(const kv::Request& request) {
-    fail(request.status);
+    fail_request(request.status);
     if (is_condition_false(request)) exit = kCondition;
     if (is_outcome_unknown(request)) std::fprintf(stderr, "kvctl: outcome %s\n", kUnknownOutcome);
 }
@@ -72,6 +72,11 @@ void Context::fail(const Status& status) {
         default:
             exit = kFailed;
     }
+}
+
+void Context::fail_request(const Status& status) {
+    fail(status);
+    if (status.code() == Code::kPermission) exit = kNotPermitted;
 }
 
 void Context::fail_with(int status, const std::string& text) {

@@ -25,6 +25,7 @@ enum Exit : int {
     kNotFound = 4,      // a requested key is absent
     kCondition = 5,     // a condition does not hold: nothing was written
     kViolation = 6,     // --verify found that isolation was broken
+    kNotPermitted = 7,  // a partition refuses the request, because the client lacks a right
 };
 
 // For a write that failed but may have been carried out.
@@ -47,6 +48,8 @@ struct Context {
     // Prints `status` and sets the matching exit status. kNotFound is for keys; a missing file or device is
     // kFailed.
     void fail(const Status& status);
+    // The same for what a partition has answered, which may be that the client lacks a right.
+    void fail_request(const Status& status);
     void fail_with(int status, const std::string& text);
     void print(const Json& answer) const;
 };

@@ -115,7 +115,7 @@ void describe(CLI::App& app, Context& context) {
         "balance:b=absent\n"
         "  kvctl bench --workload a -p threadcount=4 -p txnlen=8 --verify\n"
         "Exit status: 0 done, 1 failed, 2 wrong usage, 3 not reachable, 4 key not found, 5 condition does "
-        "not hold, 6 isolation violated");
+        "not hold, 6 isolation violated, 7 no right (the target's --kv-access)");
 }
 
 std::vector<std::string> names_of(const CLI::App& app) {

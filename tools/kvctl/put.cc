@@ -85,7 +85,7 @@ void increment(Context& context, kv::Increment& request) {
     request.timeout = context.options.timeout;
     kv::run(*client, request);
     if (!request.status) {
-        context.fail(request.status);
+        context.fail_request(request.status);
         if (request.outcome_unknown) std::fprintf(stderr, "kvctl: outcome %s\n", kUnknownOutcome);
         return;
     }

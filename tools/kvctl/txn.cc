@@ -154,6 +154,13 @@ Result<Transaction> parse_words(const std::vector<std::string>& words) {
     return txn;
 }
 
+// The answer for a failed request. "denied": the client lacks a right.
+Json failed(const Status& status) {
+    Json answer{{"error", status.to_string()}};
+    if (status.code() == Code::kPermission) answer["denied"] = true;
+    return answer;
+}
+
 // Returns one object, with `error` if the transaction failed; null if there is no client (already reported).
 Json run(Context& context, Transaction txn) {
     kv::Client* client = context.client();
@@ -163,7 +170,7 @@ Json run(Context& context, Transaction txn) {
         kv::GetAll request;
         for (std::string& key : txn.reads) request.items.emplace_back().key = std::move(key);
         client->run(request);
-        if (!request.status) return {{"error", request.status.to_string()}};
+        if (!request.status) return failed(request.status);
         answer["items"] = Json::array();
         for (const kv::GetAll::Item& item : request.items) answer["items"].push_back(to_json(item));
         return answer;
@@ -174,7 +181,7 @@ Json run(Context& context, Transaction txn) {
     request.ttl_ms = txn.ttl_ms;
     client->run(request);
     if (!request.status) {
-        answer["error"] = request.status.to_string();
+        answer = failed(request.status);
         if (request.outcome_unknown) answer["outcome"] = kUnknownOutcome;
         if (request.failed_condition) {
             Json& failed = answer["failed_if"] = Json::object();
@@ -197,7 +204,7 @@ void run_lines(Context& context, std::istream& input) {
         Json answer = txn ? run(context, std::move(*txn)) : Json{{"error", txn.status().to_string()}};
         if (answer.is_null()) return;
         answer["line"] = number;
-        if (answer.contains("error")) context.exit = kFailed;
+        if (answer.contains("error")) context.exit = answer.contains("denied") ? kNotPermitted : kFailed;
         context.print(answer);
         std::fflush(stdout);
     }
@@ -209,7 +216,10 @@ void txn(Context& context, const std::vector<std::string>& words, const std::str
         if (!parsed) return context.fail_with(kUsage, parsed.status().to_string());
         Json answer = run(context, std::move(*parsed));
         if (answer.is_null()) return;
-        if (answer.contains("error")) context.exit = answer.contains("failed_if") ? kCondition : kFailed;
+        if (answer.contains("error"))
+            context.exit = answer.contains("failed_if") ? kCondition
+                           : answer.contains("denied")  ? kNotPermitted
+                                                        : kFailed;
         return context.print(answer);
     }
     if (file == "-") return run_lines(context, std::cin);
