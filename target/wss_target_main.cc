@@ -16,7 +16,7 @@ namespace {
 // Options of key-value partitions. Options that are not given take their values from the file.
 struct KvWords {
     std::string role, partitions, memory, index_memory, durability, directory, secrets;
-    std::vector<std::string> listen;
+    std::vector<std::string> listen, access;
     uint32_t partition = UINT32_MAX, partitions_here = 0, window_ms = 0, terminate_ms = 0;
 };
 
@@ -49,6 +49,12 @@ void describe_kv(CLI::App& app, KvWords& kv) {
                    "File of NAME:SECRET lines, one for each client (mode 600): keys for tls:// addresses of "
                    "the key-value store")
         ->type_name("FILE");
+    app.add_option(
+           "--kv-access", kv.access,
+           "NAME=r|w|rw[:PREFIX], NAME=none or NAME=partition: what a client of --kv-secrets may do, with "
+           "keys that begin with PREFIX or with all; * stands for all names without a rule; without any "
+           "rule, every client may do everything; repeatable")
+        ->type_name("RULE");
     app.add_option("--kv-window-ms", kv.window_ms, "How long superseded versions are kept (default: 5000)");
     app.add_option(
         "--kv-terminate-ms", kv.terminate_ms,
@@ -79,6 +85,7 @@ Status configure_kv(const KvWords& words, control::TargetConfig& config) {
     if (!words.durability.empty()) kv.durability = words.durability;
     if (!words.directory.empty()) kv.directory = words.directory;
     if (!words.secrets.empty()) kv.secrets = words.secrets;
+    kv.access_options = words.access;
     if (words.window_ms > 0) kv.window_ms = words.window_ms;
     if (words.terminate_ms > 0) kv.terminate_ms = words.terminate_ms;
     return Status::ok();

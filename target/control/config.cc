@@ -82,6 +82,7 @@ void describe(ConfigSchema& schema, TargetConfig& config) {
     schema.text("kv_directory", config.kv.directory);
     schema.number("kv_window_ms", config.kv.window_ms, 10, 3'600'000);
     schema.text("kv_secrets", config.kv.secrets);
+    schema.texts("kv_access", config.kv.access);
     schema.number("kv_terminate_ms", config.kv.terminate_ms, 1, 3'600'000);
     schema.tables("volume",
                   [&config](ConfigSchema& row) { describe_volume(row, config.volumes.emplace_back()); });
@@ -177,7 +178,8 @@ Status check_role(const TargetConfig& config) {
         {"--cache-listen", !config.cache_listen.empty(), kBlock},
         {"--cache-secrets", !config.cache_secrets.empty(), kBlock},
         {"--kv-listen", !config.kv.listen.empty(), kBlock | kKv},
-        {"--kv-secrets", !config.kv.secrets.empty(), kBlock | kKv}};
+        {"--kv-secrets", !config.kv.secrets.empty(), kBlock | kKv},
+        {"--kv-access", !config.kv.access.empty() || !config.kv.access_options.empty(), kBlock | kKv}};
     for (const Setting& setting : settings) {
         if (!setting.given || (setting.roles & role) != 0) continue;
         if (setting.roles == kStorage) return failure(Code::kInvalid, "{} is for --role rs", setting.name);
@@ -189,6 +191,7 @@ Status check_role(const TargetConfig& config) {
 Status read_target_config(const std::string& path, TargetConfig& config) {
     ConfigSchema schema;
     describe(schema, config);
+    config.file = path;
     return schema.read_file(path);
 }
 
@@ -246,6 +249,33 @@ static Status check_kv_secrets(const TargetConfig& config) {
                   "tls:// addresses");
 }
 
+Result<kv::AccessRules> kv_access(const TargetConfig& config) {
+    std::vector<std::string> words = config.kv.access;
+    words.insert(words.end(), config.kv.access_options.begin(), config.kv.access_options.end());
+    auto rules = kv::AccessRules::parse(words);
+    if (!rules) return rules.status().within("--kv-access");
+    if (rules->empty()) return rules;
+    if (config.kv.secrets.empty())
+        return Status(Code::kInvalid,
+                      "--kv-access: clients have names only if they prove a secret: give --kv-secrets FILE");
+    if (config.kv.map.size() > 1 && !rules->has_partition())
+        return Status(
+            Code::kInvalid,
+            "--kv-access: no name has the right 'partition', so that the partitions of --kv-map could "
+            "not decide the transactions of silent clients: add NAME=partition for the names in their "
+            "--secret-file");
+    return rules;
+}
+
+Result<kv::AccessRules> read_kv_access(const TargetConfig& config) {
+    TargetConfig now = config;
+    if (config.file.empty()) return kv_access(now);
+    TargetConfig fresh;
+    WSS_TRY(read_target_config(config.file, fresh));
+    now.kv.access = fresh.kv.access;
+    return kv_access(now);
+}
+
 Status check_volumes(const std::vector<VolumeOptions>& volumes) {
     std::set<std::string_view> names;
     std::set<std::string> storage;
@@ -268,6 +298,7 @@ Status check_volumes(const std::vector<VolumeOptions>& volumes) {
 Status check_target_config(const TargetConfig& config) {
     WSS_TRY(check_tls(config.tls, {config.listen, config.cache_listen, config.kv.listen, config.kv.map}));
     WSS_TRY(check_kv_secrets(config));
+    WSS_TRY(kv_access(config).status());
     // A target with only a key-value partition has no volumes and needs no address for them.
     if (config.listen.empty() && config.volumes.empty() && !config.kv.listen.empty()) return Status::ok();
     if (config.listen.empty())

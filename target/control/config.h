@@ -12,6 +12,7 @@
 #include "lib/base/paths.h"
 #include "lib/base/status.h"
 #include "lib/fabric/tls/credentials.h"
+#include "lib/kv/service/access_rules.h"
 #include "target/kv/options.h"
 #include "target/volume/options.h"
 
@@ -22,6 +23,7 @@ class ConfigSchema;
 namespace wss::control {
 
 struct TargetConfig {
+    std::string file;                              // that was read for this configuration; "": none
     std::string role = "block";                    // or "kv", "rs"
     std::vector<std::string> listen;               // fabric URIs, "rdma://0.0.0.0:5555"
     uint32_t reactors = 0;                         // 0: one for each of `cpus`, or a default for this machine
@@ -64,6 +66,11 @@ Status parse_target_config(std::string_view text, const std::string& path, Targe
 Status check_target_config(const TargetConfig& config);
 // Checks volumes without opening them.
 Status check_volumes(const std::vector<volume::VolumeOptions>& volumes);
+
+// The rights of the clients of the key-value store; no rules: every client may do everything. The second
+// function takes the rules of the file from the file as it is now.
+Result<kv::AccessRules> kv_access(const TargetConfig& config);
+Result<kv::AccessRules> read_kv_access(const TargetConfig& config);
 
 // Refuses settings of another role. Otherwise an operator might configure a secret or an access list that has
 // no effect.

@@ -82,7 +82,10 @@ Result<fabric::tls::Credentials> Daemon::kv_credentials() {
 Status Daemon::start_kv() {
     auto credentials = kv_credentials();
     if (!credentials) return credentials.status();
-    auto kv = kv::KvPart::start(config_.kv, *credentials);
+    auto rules = control::kv_access(config_);
+    if (!rules) return rules.status();
+    auto access = rules->empty() ? nullptr : std::make_shared<const kv::AccessRules>(std::move(*rules));
+    auto kv = kv::KvPart::start(config_.kv, *credentials, std::move(access));
     if (!kv) return kv.status();
     kv_ = std::move(*kv);
     return Status::ok();
@@ -410,22 +413,41 @@ Daemon::~Daemon() {
     cache_.reset();
 }
 
+// Whoever removes the last rule by mistake must not open the store.
+Status Daemon::reload_kv_access() {
+    auto rules = control::read_kv_access(config_);
+    if (!rules) return rules.status();
+    if (rules->empty() && !kv_->restricts()) return Status::ok();
+    if (rules->empty())
+        return failure(Code::kInvalid,
+                       "{}: kv_access has no rule any more: a reload cannot open the store to every client; "
+                       "restart the target if that is intended",
+                       config_.file);
+    const size_t count = rules->words().size();
+    WSS_TRY(kv_->set_access(std::make_shared<const kv::AccessRules>(std::move(*rules))));
+    log::info("rights of the key-value store reloaded: {} rule{}", count, count == 1 ? "" : "s");
+    return Status::ok();
+}
+
 // An unreadable file does not prevent the reload of the others.
 Status Daemon::reload() {
     const bool block = service_ != nullptr && !config_.secrets.empty();
     const bool kv = kv_ != nullptr && !config_.kv.secrets.empty();
     const bool cache = cache_ != nullptr && !config_.cache_secrets.empty();
-    if (!block && !kv && !cache && config_.tls.empty()) {
+    const bool access = kv_ != nullptr && !config_.file.empty();
+    if (!block && !kv && !cache && !access && config_.tls.empty()) {
         log::info(
-            "nothing to reload: a running target reloads only secrets and TLS files, and was started "
+            "nothing to reload: a running target reloads only secrets, TLS files and kv_access, and was "
+            "started "
             "without them");
         return Status::ok();
     }
     const Status files = reload_tls_files();
     const Status kv_secrets = kv ? load_kv_secrets() : Status::ok();
+    const Status kv_access = access ? reload_kv_access() : Status::ok();
     const Status cache_secrets = cache ? cache_->reload_secrets(config_) : Status::ok();
     const Status secrets = block ? reload_secrets(*service_, config_, *known_).status() : Status::ok();
-    for (const Status& status : {files, kv_secrets, cache_secrets})
+    for (const Status& status : {files, kv_secrets, kv_access, cache_secrets})
         if (!status) return status;
     return secrets;
 }

@@ -48,7 +48,8 @@ class Daemon final : public Service {
     Daemon& operator=(const Daemon&) = delete;
 
     std::string describe() const override;
-    // Reloads the secrets of initiators, cache engines and key-value clients, and the TLS files.
+    // Reloads the secrets of initiators, cache engines and key-value clients, the rights of the latter, and
+    // the TLS files.
     Status reload() override;
     Status check_alive() override;
     const std::vector<fabric::Address>& addresses() const { return bound_; }
@@ -61,6 +62,7 @@ class Daemon final : public Service {
     volume::VolumeSet::Open storage_opener();
     Status load_secrets();
     Status load_kv_secrets();
+    Status reload_kv_access();
     Result<fabric::tls::Credentials> kv_credentials();
     void warn_if_open() const;
     Status create_service();

@@ -52,9 +52,10 @@ Status check_options(const KvOptions& options) {
 }
 
 Result<std::unique_ptr<KvPart>> KvPart::start(const KvOptions& options,
-                                              const fabric::tls::Credentials& credentials) {
+                                              const fabric::tls::Credentials& credentials,
+                                              std::shared_ptr<const AccessRules> access) {
     WSS_TRY(check_options(options));
-    std::unique_ptr<KvPart> part(new KvPart(options, credentials));
+    std::unique_ptr<KvPart> part(new KvPart(options, credentials, std::move(access)));
     if (Status status = part->open(); !status) return status.within("key-value service");
     return part;
 }
@@ -119,6 +120,7 @@ Status KvPart::open_part(uint32_t number) {
     options.terminate_after = from_ms(options_.terminate_ms);
     options.seed = Random::entropy();
     options.identity = identity(number);
+    options.access = access_;
     if (!options_.directory.empty()) options.snapshots = directory(number) + ".snapshots";
     WSS_TRY(open_log(part, options.store));
     auto service = Service::create(reactor_, lanes_, wall_, part.log.get(), options);
@@ -204,6 +206,18 @@ void KvPart::ask_ready(std::function<void(std::string)> answer) {
                     "partition {} is deciding transactions that it recovered as prepared", part.number));
         answer("");
     });
+}
+
+Status KvPart::set_access(std::shared_ptr<const AccessRules> access) {
+    access_ = std::move(access);
+    auto promise = std::make_shared<std::promise<void>>();
+    auto future = promise->get_future();
+    reactor_.post([this, promise, rules = access_] {
+        for (Part& part : parts_) part.service->set_access(rules);
+        promise->set_value();
+    });
+    if (future.wait_for(kAnswerLimit) == std::future_status::ready) return Status::ok();
+    return Status(Code::kTimedOut, "the rights were read, but are not confirmed to be in use");
 }
 
 std::vector<std::string> KvPart::infos_json() {

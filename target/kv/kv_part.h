@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // KvPart: partitions of the key-value store in a target: a thread, fabrics, and a Service for each partition.
 //
-// Thread-safety: any thread may call ask_ready() and infos_json(), which use the partitions' thread.
-// infos_json() waits for it. The rest belongs to the daemon's thread.
+// Thread-safety: any thread may call ask_ready() and infos_json(), which use the partitions' thread. The rest
+// belongs to the daemon's thread. infos_json() and set_access() wait for the partitions' thread.
 #pragma once
 
 #include <functional>
@@ -28,7 +28,11 @@ class KvPart {
     // Recovers from the log, listens, and serves. `credentials`: for tls:// addresses, of clients and of
     // other partitions.
     static Result<std::unique_ptr<KvPart>> start(const KvOptions& options,
-                                                 const fabric::tls::Credentials& credentials = {});
+                                                 const fabric::tls::Credentials& credentials = {},
+                                                 std::shared_ptr<const AccessRules> access = nullptr);
+    // Replaces the rights of the clients. Returns when they apply.
+    Status set_access(std::shared_ptr<const AccessRules> access);
+    bool restricts() const { return access_ != nullptr; }
     // Closes the connections and writes the queued entries of the log.
     Status stop(uint32_t seconds);
     // Without stop() it ends at once. Acknowledged writes are in the log as far as the durability promises.
@@ -44,8 +48,9 @@ class KvPart {
     std::vector<std::string> infos_json();
 
   private:
-    KvPart(const KvOptions& options, const fabric::tls::Credentials& credentials)
-        : options_(options), credentials_(credentials) {}
+    KvPart(const KvOptions& options, const fabric::tls::Credentials& credentials,
+           std::shared_ptr<const AccessRules> access)
+        : options_(options), credentials_(credentials), access_(std::move(access)) {}
     // A partition in this target.
     struct Part {
         uint32_t number = 0;
@@ -62,6 +67,7 @@ class KvPart {
 
     const KvOptions options_;
     const fabric::tls::Credentials credentials_;
+    std::shared_ptr<const AccessRules> access_;  // nullptr: every client may do everything
     SystemClock clock_;
     SystemWallClock wall_;
     reactor::Reactor reactor_{clock_};

@@ -19,7 +19,9 @@ struct KvOptions {
     std::string directory;                  // of the log; needed unless durability is "memory"
     uint32_t window_ms = 5000;              // how long superseded versions stay readable
     std::string secrets;                    // file of NAME:SECRET lines: clients that tls:// accepts; "": any
-    uint32_t terminate_ms = 1000;           // after this time the partitions decide a transaction
+    // Rules of AccessRules, from the configuration file and from --kv-access. A reload reads the file again.
+    std::vector<std::string> access, access_options;
+    uint32_t terminate_ms = 1000;  // after this time the partitions decide a transaction
 };
 
 }  // namespace wss::kv

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzes the texts that a target reads: the configuration, the option --volume, filters, sizes and the state
-// file. Each parser must return a value or an error with a message. An accepted value must obey its rules,
-// and a state that was written must be readable.
+// Fuzzes the texts that a target reads: the configuration, the options --volume and --kv-access, filters,
+// sizes and the state file. Each parser must return a value or an error with a message. An accepted value
+// must obey its rules, and a state that was written must be readable.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -44,6 +44,11 @@ void fuzz_state(const std::string& text) {
 void fuzz_words(const std::string& text) {
     auto volume = wss::control::parse_volume_option(text);
     if (volume) FUZZ_REQUIRE(!volume->backend.empty());
+    auto rights = wss::kv::AccessRules::parse({text});
+    if (!rights) require_text(rights.status());
+    // The status of a partition shows accepted rules unchanged.
+    if (rights)
+        FUZZ_REQUIRE(std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c <= '~'; }));
     auto rule = wss::io::parse_filter_rule(text);
     if (rule) FUZZ_REQUIRE(rule->error > 0 && (rule->to == 0 || rule->to > rule->from));
     auto size = wss::parse_size(text);

@@ -14,7 +14,7 @@ FUZZ_CXXFLAGS = -std=c++20 -O1 -g $(FUZZ_SANITIZE) -fno-omit-frame-pointer $(WAR
 iu_fuzz_SOURCES := $(wildcard lib/wire/*.cc lib/base/*.cc)
 cdb_fuzz_SOURCES := $(wildcard lib/wire/*.cc target/scsi/*.cc lib/base/*.cc) target/volume/reservations.cc
 config_fuzz_SOURCES := $(wildcard lib/base/*.cc) lib/io/filter/filter.cc lib/io/specification.cc lib/io/rbd/options.cc \
-	lib/fabric/address.cc lib/fabric/tls/credentials.cc lib/cache/policy.cc target/control/config.cc \
+	lib/fabric/address.cc lib/fabric/tls/credentials.cc lib/cache/policy.cc lib/kv/service/access_rules.cc target/control/config.cc \
 	$(wildcard target/volume/access*.cc target/volume/state_*.cc) target/volume/volume.cc target/volume/rate_limit.cc
 kv_message_fuzz_SOURCES := lib/wire/kv.cc lib/kv/metadata.cc
 tcp_frame_fuzz_SOURCES := $(wildcard lib/fabric/stream/*.cc) lib/fabric/fabric.cc lib/fabric/address.cc lib/fabric/sources.cc $(wildcard lib/base/*.cc)

@@ -2,6 +2,9 @@
 #include "target/control/config.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
 
 namespace wss::control {
 namespace {
@@ -133,6 +136,50 @@ TEST(TargetConfig, secrets_of_the_key_value_store_require_tls_on_every_address) 
     EXPECT_FALSE(check_target_config(config));
     config.kv.listen.pop_back();
     EXPECT_TRUE(check_target_config(config)) << check_target_config(config).to_string();
+}
+
+TEST(TargetConfig, rights_of_the_key_value_store_require_names_and_the_right_of_partitions) {
+    TargetConfig config;
+    config.kv.listen = {"tls://127.0.0.1:0"};
+    config.kv.access = {"alice=rw"};
+    const auto fault = [&] { return check_target_config(config).to_string(); };
+    EXPECT_NE(fault().find("--kv-secrets"), std::string::npos) << fault();
+    config.kv.secrets = "/secrets";
+    EXPECT_TRUE(check_target_config(config)) << fault();
+    config.kv.map = {"tls://127.0.0.1:1", "tls://127.0.0.1:2"};
+    EXPECT_NE(fault().find("partition"), std::string::npos) << fault();
+    config.kv.access_options = {"p=partition"};
+    EXPECT_TRUE(check_target_config(config)) << fault();
+    auto rules = kv_access(config);
+    ASSERT_TRUE(rules);
+    EXPECT_EQ(rules->words(), (std::vector<std::string>{"alice=rw", "p=partition"}));
+    config.kv.access_options.emplace_back("bob=all");
+    EXPECT_NE(fault().find("rule 'bob=all'"), std::string::npos) << fault();
+    config.role = "rs";
+    config.kv.listen.clear();
+    config.kv.secrets.clear();
+    EXPECT_EQ(check_role(config).to_string(), "--kv-access is not for --role rs");
+}
+
+TEST(TargetConfig, a_reload_takes_the_rights_from_the_file_and_keeps_those_of_the_command_line) {
+    const std::string path = testing::TempDir() + fmt::format("/access-{}.toml", getpid());
+    const auto write = [&](const std::string& rules) {
+        std::ofstream(path) << "kv_listen = \"tls://127.0.0.1:0\"\nkv_secrets = \"/s\"\n" << rules;
+    };
+    write("kv_access = [\"alice=r\"]\n");
+    TargetConfig config;
+    ASSERT_TRUE(read_target_config(path, config));
+    config.kv.access_options = {"carol=w"};
+    write("kv_access = \"bob=rw:a/\"\nkv_memory = \"1G\"\n");
+    auto rules = read_kv_access(config);
+    ASSERT_TRUE(rules) << rules.status().to_string();
+    EXPECT_EQ(rules->words(), (std::vector<std::string>{"bob=rw:a/", "carol=w"}));
+    write("kv_access = [\"bob\"]\n");
+    EXPECT_FALSE(read_kv_access(config));
+    write("kv_access = [");
+    EXPECT_FALSE(read_kv_access(config));
+    unlink(path.c_str());
+    EXPECT_FALSE(read_kv_access(config)) << "a file that is gone does not remove the rules";
 }
 
 TEST(TargetConfig, client_certificates_authenticate_only_if_all_addresses_use_tls) {
