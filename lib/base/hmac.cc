@@ -55,4 +55,10 @@ void Secret::wipe() {
     bytes_.clear();
 }
 
+Secret take_secret(std::span<std::byte> bytes) {
+    Secret taken(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+    OPENSSL_cleanse(bytes.data(), bytes.size());
+    return taken;
+}
+
 }  // namespace wss

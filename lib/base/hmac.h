@@ -50,4 +50,7 @@ class Secret {
     std::string bytes_;
 };
 
+// Wipes `bytes` after copying them.
+Secret take_secret(std::span<std::byte> bytes);
+
 }  // namespace wss

@@ -70,14 +70,17 @@ Status parse_line(std::string_view line, const std::string& path, size_t number,
 
 }  // namespace
 
-Status check_initiator_name(std::string_view name) {
+bool is_peer_name(std::string_view name) {
     auto allowed = [](char c) {
         return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' ||
                c == '_' || c == '-';
     };
-    if (!name.empty() && name.size() <= kInitiatorNameMax && name[0] != '.' && name[0] != '-' &&
-        std::all_of(name.begin(), name.end(), allowed))
-        return Status::ok();
+    return !name.empty() && name.size() <= kInitiatorNameMax && name[0] != '.' && name[0] != '-' &&
+           std::all_of(name.begin(), name.end(), allowed);
+}
+
+Status check_initiator_name(std::string_view name) {
+    if (is_peer_name(name)) return Status::ok();
     return failure(
         Code::kInvalid,
         "'{}' is not a valid initiator name: 1 to {} of A-Z a-z 0-9 . _ -, beginning with a letter, "

@@ -29,7 +29,9 @@ struct NamedSecret {
     Secret secret;
 };
 
-// 1 to 63 of A-Z a-z 0-9 . _ -, not starting with '.' or '-'.
+// 1 to 63 of A-Z a-z 0-9 . _ -, not starting with '.' or '-': the name of an initiator, cache engine or
+// target.
+bool is_peer_name(std::string_view name);
 Status check_initiator_name(std::string_view name);
 
 // A name has at most kSecretsPerName lines. An empty file is an error: no initiator could log in.

@@ -2,19 +2,11 @@
 #include "lib/fabric/tls/credentials.h"
 
 #include <fmt/format.h>
-#include <openssl/crypto.h>
 
 namespace wss::fabric::tls {
 
 constexpr std::string_view kKeyLabel{"wss tls 1.3 psk\0", 16};
 constexpr std::string_view kIdentityLabel{"wss tls 1.3 id\0\0", 16};
-
-// Wipes `bytes` after copying them.
-static Secret as_secret(Digest& bytes) {
-    Secret made(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
-    OPENSSL_cleanse(bytes.data(), bytes.size());
-    return made;
-}
 
 static Digest digest_of(std::string_view label, std::string_view name, const Secret& secret) {
     const std::span<const std::byte> parts[] = {std::as_bytes(std::span(label)),
@@ -24,7 +16,7 @@ static Digest digest_of(std::string_view label, std::string_view name, const Sec
 
 Secret derive_psk(std::string_view name, const Secret& secret) {
     Digest key = digest_of(kKeyLabel, name, secret);
-    return as_secret(key);
+    return take_secret(key);
 }
 
 std::string psk_identity(std::string_view name, const Secret& secret) {
@@ -47,7 +39,7 @@ void KnownPeers::replace(const std::vector<NamedSecret>& secrets) {
 Secret KnownPeers::key_of(std::string_view identity) const {
     Digest nobodys;
     fill_unpredictable(nobodys);
-    Secret key = as_secret(nobodys);
+    Secret key = take_secret(nobodys);
     std::lock_guard lock(m_);
     for (const Known& one : known_)  // visits all, so that the time does not depend on the position
         if (one.identity == identity) key = one.key;
