@@ -428,6 +428,19 @@ struct wss_srp_auth_challenge {
 } __attribute__((packed));
 WSS_SRP_ASSERT_SIZE(wss_srp_auth_challenge, 104, "covered by the proof as a whole");
 
+/*
+ * The binding of an RDMA connection. Addresses are those of the connection manager. An IPv4 address
+ * is mapped to IPv6 (::ffff:a.b.c.d). The numbers are those of the queue pairs; on iWARP, which does
+ * not exchange these, the TCP ports.
+ */
+struct wss_rdma_binding {
+	__u8 connecting_address[16];
+	__u8 accepting_address[16];
+	__be32 connecting_number;
+	__be32 accepting_number;
+} __attribute__((packed));
+WSS_SRP_ASSERT_SIZE(wss_rdma_binding, 40, "the channel binding of lib/fabric/verbs");
+
 struct wss_srp_auth_proof {
 	__u8 opcode;
 	__u8 reserved[7];

@@ -202,8 +202,11 @@ class Connection {
     const ConnectionLimits& limits() const noexcept { return limits_; }
     // The device that the connection uses. The number is meaningful only within the fabric.
     size_t device() const noexcept { return device_; }
-    // A value that only the two ends of this connection can compute (RFC 9266). A login proof covers it, so
-    // that the proof is not valid on another connection. Empty if the fabric has none.
+    // A value that both ends of this connection have, and that no other connection has. A login proof covers
+    // it, so that the proof is not valid on another connection. tls: the exporter of RFC 9266, which only the
+    // two ends can compute. verbs: addresses and queue pair numbers, which are public. Empty for tcp,
+    // where the ends may see different addresses (NAT), and for shm, where both ends trust each other. Valid
+    // from create() on the accepting side, from on_established() on the connecting side.
     virtual std::span<const std::byte> channel_binding() const noexcept { return {}; }
     // Accepting side: the name that the peer has proven with a pre-shared key (tls). Empty: none.
     virtual std::string_view peer_name() const noexcept { return {}; }

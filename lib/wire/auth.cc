@@ -16,6 +16,8 @@ using detail::store;
 static_assert(kInitiatorNameMax + 1 == WSS_AUTH_NAME_BYTES, "a name and its zero fill the field");
 static_assert(kSecretMin == WSS_AUTH_SECRET_MIN && kSecretMax == WSS_AUTH_SECRET_MAX,
               "both ends accept the same secrets");
+// Proofs of this version cover the binding of TLS only, which is older than that of other fabrics.
+constexpr size_t kExporterBytes = 32;
 
 namespace {
 
@@ -126,7 +128,8 @@ Digest AuthTranscript::proof(const Secret& secret, Prover prover) const {
     std::array<std::byte, WSS_AUTH_LABEL_BYTES> label{};
     std::string_view text = prover == Prover::kInitiator ? WSS_AUTH_LABEL_INITIATOR : WSS_AUTH_LABEL_TARGET;
     std::memcpy(label.data(), text.data(), text.size());
-    const Bytes parts[] = {label, login_request_, login_response_, start_, challenge_, binding_};
+    const Bytes binding = binding_.size() == kExporterBytes ? Bytes(binding_) : Bytes();
+    const Bytes parts[] = {label, login_request_, login_response_, start_, challenge_, binding};
     return hmac_sha256(secret.bytes(), parts);
 }
 

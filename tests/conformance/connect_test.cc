@@ -21,6 +21,31 @@ TEST_P(Conformance, connect_and_accept_carry_private_data) {
     EXPECT_FALSE(server_.connection->peer().empty());
 }
 
+static std::vector<std::byte> binding_of(const Connection& connection) {
+    const auto bytes = connection.channel_binding();
+    return {bytes.begin(), bytes.end()};
+}
+
+TEST_P(Conformance, both_ends_have_the_same_channel_binding_and_another_connection_has_another_one) {
+    ASSERT_NO_FATAL_FAILURE(connect());
+    const auto binding = binding_of(*client_.connection);
+    EXPECT_EQ(binding, binding_of(*server_.connection));
+    answer_ = Answer::kKeep;
+    Recorder near, far;
+    auto second = client_.poller->connect(address_, {}, options_, near);
+    ASSERT_TRUE(second) << second.status().to_string();
+    ASSERT_TRUE(wait([&] { return kept_ != nullptr; }));
+    auto accepting = kept_->create(*server_.poller, options_, far);
+    ASSERT_TRUE(accepting) << accepting.status().to_string();
+    ASSERT_TRUE((*accepting)->accept({}));
+    ASSERT_TRUE(wait([&] { return near.established && far.established; }));
+    EXPECT_EQ(binding_of(**second), binding_of(**accepting));
+    EXPECT_TRUE(binding.empty() || binding != binding_of(**second));
+    (*second)->close();
+    (*accepting)->close();
+    EXPECT_TRUE(wait([&] { return near.over() && far.over(); }));
+}
+
 TEST_P(Conformance, private_data_of_the_maximum_length_arrives_complete) {
     std::string most(caps().connect_data_max, 'c');
     answer_data_ = std::string(caps().accept_data_max, 'a');

@@ -12,6 +12,13 @@ static void refuse(const EndpointPtr& end, Status why, std::vector<std::byte> da
         {.kind = SimNews::Kind::kRefused, .endpoint = end, .why = std::move(why), .data = std::move(data)});
 }
 
+// The random ids of both ends.
+static std::vector<std::byte> binding_of(const SimEndpoint& connecting, const SimEndpoint& accepting) {
+    const uint64_t ids[] = {connecting.id, accepting.id};
+    const auto bytes = std::as_bytes(std::span(ids));
+    return {bytes.begin(), bytes.end()};
+}
+
 namespace {
 
 class SimConnectRequest final : public ConnectRequest {
@@ -31,6 +38,7 @@ class SimConnectRequest final : public ConnectRequest {
         end->peer = from_;
         end->peer_name = from_->node->name();
         from_->peer = end;
+        if (fabric_.network().channel_binding) end->binding = from_->binding = binding_of(*from_, *end);
         return std::unique_ptr<Connection>(std::make_unique<SimConnection>(end));
     }
 

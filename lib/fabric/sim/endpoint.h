@@ -59,6 +59,7 @@ struct SimEndpoint {
     SimState state = SimState::kConnecting;
     std::weak_ptr<SimEndpoint> peer;
     std::string peer_name;
+    std::vector<std::byte> binding;                   // of the connection, once both ends exist
     std::deque<std::shared_ptr<SimOperation>> sends;  // posted and not completed, oldest first
     std::deque<std::shared_ptr<SimOperation>> wire;   // not yet delivered, oldest first
     bool delivering = false;                          // an event for wire.front() is pending
@@ -157,6 +158,7 @@ class SimConnection final : public Connection {
     Status accept(std::span<const std::byte> data) override;
     void close() noexcept override;
     std::string peer() const override { return endpoint_->peer_name; }
+    std::span<const std::byte> channel_binding() const noexcept override { return endpoint_->binding; }
 
   private:
     EndpointPtr endpoint_;

@@ -27,6 +27,7 @@ struct SimNetwork {
     uint32_t register_one_in = 0;     // per registration: fails
     bool direct = false;              // Connection::move_now() works, as over shm
     uint32_t indirect_one_in = 0;     // of these calls: fails this time
+    bool channel_binding = true;      // connections have one, as over rdma and tls
     Nanoseconds retries = from_s(2);  // until an unanswered operation fails with kPeerLost
 };
 

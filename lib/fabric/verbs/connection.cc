@@ -131,6 +131,14 @@ void VerbsConnection::set_deadline(Nanoseconds deadline) {
     poller_.watch_deadline(deadline);
 }
 
+void VerbsConnection::bind(uint32_t peer_queue_pair) noexcept {
+    const bool iwarp = caps_.read_sink_remote_write;
+    rdma_cm_id* const id = id_.get();
+    const BoundEnd here{rdma_get_local_addr(id), iwarp ? ntohs(rdma_get_src_port(id)) : qp_->qp_num};
+    const BoundEnd peer{rdma_get_peer_addr(id), iwarp ? ntohs(rdma_get_dst_port(id)) : peer_queue_pair};
+    binding_ = connector_ ? make_binding(here, peer) : make_binding(peer, here);
+}
+
 rdma_conn_param VerbsConnection::parameters(std::span<const std::byte> data, uint8_t initiator_depth,
                                             uint8_t responder_resources) const {
     rdma_conn_param parameters{};
@@ -282,6 +290,7 @@ Result<std::unique_ptr<Connection>> VerbsConnection::accepting(VerbsPoller& poll
     connection->is_handed_over_ = true;
     id->context = static_cast<CmHandler*>(connection.get());
     connection->id_ = std::move(id);
+    connection->bind(offer.queue_pair);
     return std::unique_ptr<Connection>(std::move(connection));
 }
 
@@ -326,6 +335,7 @@ void VerbsConnection::on_connected(const CmEvent& event) noexcept {
     auto reads = agree_on_reads(options_, used_->device->limits().initiated_reads_max, peer_answers);
     if (!reads) return fail(reads.status().within(what_));
     limits_.read_depth = *reads;
+    bind(event.queue_pair);
     establish(event.data());
 }
 

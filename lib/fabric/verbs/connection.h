@@ -25,6 +25,7 @@
 #include "lib/base/list.h"
 #include "lib/fabric/fabric.h"
 #include "lib/fabric/resolve.h"
+#include "lib/fabric/verbs/binding.h"
 #include "lib/fabric/verbs/handles.h"
 #include "lib/fabric/verbs/poller.h"
 #include "lib/fabric/verbs/take_watch.h"
@@ -37,10 +38,11 @@ class VerbsConnection final : public Connection, public CmHandler, public ListNo
                                                        std::span<const std::byte> data,
                                                        const ConnectionOptions& options,
                                                        ConnectionHandler& handler);
-    // Limits of the connecting peer, from its request.
+    // What the connecting peer's request says of it.
     struct Offer {
         uint8_t initiator_depth = 0;      // READs that it answers
         uint8_t responder_resources = 0;  // READs that it has requested to issue
+        uint32_t queue_pair = 0;          // its number; 0 on iWARP
     };
     // Takes `id` only on success.
     static Result<std::unique_ptr<Connection>> accepting(VerbsPoller& poller, CmId& id, const Offer& offer,
@@ -53,6 +55,7 @@ class VerbsConnection final : public Connection, public CmHandler, public ListNo
     Status accept(std::span<const std::byte> data) override;
     void close() noexcept override;
     std::string peer() const override { return peer_; }
+    std::span<const std::byte> channel_binding() const noexcept override { return binding_; }
 
     // --- for the poller ---
     void on_cm_event(const CmEvent& event) noexcept override;
@@ -109,6 +112,7 @@ class VerbsConnection final : public Connection, public CmHandler, public ListNo
                                uint8_t responder_resources) const;
     void shorten_receiver_wait() noexcept;
     void set_deadline(Nanoseconds deadline);
+    void bind(uint32_t peer_queue_pair) noexcept;
 
     void on_address_resolved() noexcept;
     void on_route_resolved() noexcept;
@@ -172,6 +176,8 @@ class VerbsConnection final : public Connection, public CmHandler, public ListNo
     std::array<std::byte, 256> data_;         // first of our request, later of the peer's reject
     uint8_t data_length_ = 0;
     Offer offer_;
+    Binding
+        binding_{};  // valid on the connecting side once established, on the accepting side from the start
     TakeWatch take_watch_;
     bool connector_ = false;
     bool is_handed_over_ = false;  // the user has this object

@@ -82,7 +82,9 @@ void VerbsListener::on_cm_event(const CmEvent& event) noexcept {
 
 VerbsConnectRequest::VerbsConnectRequest(CmId id, const CmEvent& event)
     : id_(std::move(id)),
-      offer_{.initiator_depth = event.initiator_depth, .responder_resources = event.responder_resources},
+      offer_{.initiator_depth = event.initiator_depth,
+             .responder_resources = event.responder_resources,
+             .queue_pair = event.queue_pair},
       data_(event.data().begin(), event.data().end()) {}
 
 VerbsConnectRequest::~VerbsConnectRequest() {

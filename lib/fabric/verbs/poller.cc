@@ -273,6 +273,7 @@ static void copy(const rdma_cm_event& from, CmEvent& to) {
     to.id = from.id;
     to.initiator_depth = from.param.conn.initiator_depth;
     to.responder_resources = from.param.conn.responder_resources;
+    to.queue_pair = from.param.conn.qp_num;
     to.length = from.param.conn.private_data == nullptr ? 0 : from.param.conn.private_data_len;
     if (to.length > 0) memcpy(to.bytes.data(), from.param.conn.private_data, to.length);
 }
