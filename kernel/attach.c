@@ -71,7 +71,8 @@ static struct wss_session *wss_session_find(const struct wss_options *opts)
 		if (!memcmp(&sess->opts.target, &opts->target, sizeof(opts->target)) &&
 		    net_eq(sess->net, opts->net) && sess->opts.id_ext == opts->id_ext &&
 		    sess->opts.ioc_guid == opts->ioc_guid &&
-		    !strcmp(sess->opts.initiator, opts->initiator) && READ_ONCE(sess->state) != WSS_FAILED)
+		    !strcmp(sess->opts.initiator, opts->initiator) &&
+		    !strcmp(sess->opts.target_name, opts->target_name) && READ_ONCE(sess->state) != WSS_FAILED)
 			return sess;
 	}
 	return NULL;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Authentication: each channel proves that it knows the secret of `initiator=`, and the target
- * proves the same, between the login and the first command (Documentation/protocol.md, 5.5).
+ * Authentication: the target proves that it knows the secret of `initiator=` and that it has the
+ * expected name, and then each channel proves the same secret, between the login and the first
+ * command (Documentation/protocol.md, 5.5).
  *
  * The secret is a key of type `logon`, named `wss:NAME`, which user space can add but not read. The
  * driver looks it up in the keyrings of the process that maps the volume. It keeps a reference to
@@ -13,6 +14,7 @@
 #include <crypto/algapi.h>
 #include <crypto/hash.h>
 #include <keys/user-type.h>
+#include <linux/ctype.h>
 #include <linux/key.h>
 #include <linux/random.h>
 #include <linux/slab.h>
@@ -124,14 +126,39 @@ static struct crypto_shash *wss_auth_hash(struct wss_session *sess, struct wss_e
 
 #endif /* CONFIG_KEYS */
 
+static void wss_auth_put_label(u8 label[WSS_AUTH_LABEL_BYTES], const char *text)
+{
+	memset(label, 0, WSS_AUTH_LABEL_BYTES);
+	memcpy(label, text, strlen(text));
+}
+
+/* Replaces the secret in @hash by the key that is derived from it for the target of the challenge. */
+static int wss_auth_derive_key(struct crypto_shash *hash, const struct wss_auth *auth)
+{
+	struct {
+		u8 label[WSS_AUTH_LABEL_BYTES];
+		char name[WSS_AUTH_NAME_BYTES];
+	} data;
+	u8 key[WSS_AUTH_PROOF_BYTES];
+	int ret;
+
+	wss_auth_put_label(data.label, WSS_AUTH_LABEL_KEY);
+	memcpy(data.name, auth->challenge.name, sizeof(data.name));
+	ret = crypto_shash_tfm_digest(hash, (const u8 *)&data, sizeof(data), key);
+	if (!ret)
+		ret = crypto_shash_setkey(hash, key, sizeof(key));
+	memzero_explicit(key, sizeof(key));
+	return ret;
+}
+
 static int wss_auth_proof(struct crypto_shash *hash, const struct wss_auth *auth,
 			  const char *label_text, u8 proof[WSS_AUTH_PROOF_BYTES])
 {
-	u8 label[WSS_AUTH_LABEL_BYTES] = {};
+	u8 label[WSS_AUTH_LABEL_BYTES];
 	SHASH_DESC_ON_STACK(desc, hash);
 	int ret;
 
-	memcpy(label, label_text, strlen(label_text));
+	wss_auth_put_label(label, label_text);
 	desc->tfm = hash;
 	ret = crypto_shash_init(desc);
 	if (!ret)
@@ -146,11 +173,54 @@ static int wss_auth_proof(struct crypto_shash *hash, const struct wss_auth *auth
 		ret = crypto_shash_update(desc, (const u8 *)&auth->start, sizeof(auth->start));
 	if (!ret)
 		ret = crypto_shash_update(desc, (const u8 *)&auth->challenge,
-					  sizeof(auth->challenge));
+					  WSS_AUTH_CHALLENGE_COVERED);
+	if (!ret)
+		ret = crypto_shash_update(desc, (const u8 *)&auth->binding, sizeof(auth->binding));
 	if (!ret)
 		ret = crypto_shash_final(desc, proof);
 	shash_desc_zero(desc);
 	return ret;
+}
+
+static void wss_auth_bind_address(const struct sockaddr_storage *addr, u8 bound[16])
+{
+	if (addr->ss_family == AF_INET6) {
+		memcpy(bound, &((const struct sockaddr_in6 *)addr)->sin6_addr, 16);
+	} else {
+		bound[10] = 0xff;
+		bound[11] = 0xff;
+		memcpy(bound + 12, &((const struct sockaddr_in *)addr)->sin_addr, 4);
+	}
+}
+
+/* The port is in the same place for IPv4 and IPv6. */
+static __be32 wss_auth_port(const struct sockaddr_storage *addr)
+{
+	return cpu_to_be32(be16_to_cpu(((const struct sockaddr_in *)addr)->sin_port));
+}
+
+/**
+ * wss_auth_bind - store the binding of a connection, which the proofs cover
+ * @chan: has just been connected
+ * @peer_qpn: the queue pair number of the target, from the event
+ *
+ * Context: the CM's worker.
+ */
+void wss_auth_bind(struct wss_chan *chan, u32 peer_qpn)
+{
+	const struct rdma_addr *addr = &chan->cm_id->route.addr;
+	struct wss_rdma_binding *binding = &chan->auth.binding;
+
+	memset(binding, 0, sizeof(*binding));
+	wss_auth_bind_address(&addr->src_addr, binding->connecting_address);
+	wss_auth_bind_address(&addr->dst_addr, binding->accepting_address);
+	if (rdma_protocol_iwarp(chan->ibdev, chan->cm_id->port_num)) {
+		binding->connecting_number = wss_auth_port(&addr->src_addr);
+		binding->accepting_number = wss_auth_port(&addr->dst_addr);
+	} else {
+		binding->connecting_number = cpu_to_be32(chan->qp->qp_num);
+		binding->accepting_number = cpu_to_be32(peer_qpn);
+	}
 }
 
 /**
@@ -174,9 +244,8 @@ void wss_auth_recv(struct wss_chan *chan, const void *data, u32 bytes)
 		memcpy(&auth->challenge, data, sizeof(auth->challenge));
 	} else if (opcode == WSS_SRP_AUTH_RESULT && bytes >= sizeof(auth->result)) {
 		memcpy(&auth->result, data, sizeof(auth->result));
-		auth->proven = auth->result.status == WSS_AUTH_GRANTED &&
-			       !crypto_memneq(auth->expected, auth->result.proof,
-					      sizeof(auth->expected));
+		/* It is awaited only after the target has proved its identity. */
+		auth->proven = auth->result.status == WSS_AUTH_GRANTED;
 	} else {
 		wss_chan_protocol_error(chan, "short authentication message");
 		return;
@@ -246,17 +315,85 @@ static void wss_auth_fill_start(struct wss_chan *chan)
 	strscpy(start->name, chan->sess->opts.initiator, sizeof(start->name));
 }
 
-static int wss_auth_verify(const struct wss_chan *chan, struct wss_error *err)
+/* The name consists of characters that can be printed, and zeroes follow it. */
+static bool wss_auth_name_is_valid(const char name[WSS_AUTH_NAME_BYTES])
+{
+	size_t length = strnlen(name, WSS_AUTH_NAME_BYTES);
+	size_t i;
+
+	for (i = 0; i < length; i++) {
+		if (!isascii(name[i]) || (!isalnum(name[i]) && !strchr("._-", name[i])))
+			return false;
+	}
+	return length && length < WSS_AUTH_NAME_BYTES &&
+	       !memchr_inv(name + length, 0, WSS_AUTH_NAME_BYTES - length);
+}
+
+static int wss_auth_check_name(const struct wss_chan *chan, struct wss_error *err)
+{
+	const struct wss_srp_auth_challenge *challenge = &chan->auth.challenge;
+	const char *expected = chan->sess->target_name;
+
+	if (challenge->version != WSS_AUTH_VERSION || !wss_auth_name_is_valid(challenge->name))
+		return wss_fail(err, -EPROTO, "the target's challenge is malformed, or not of version %u",
+				WSS_AUTH_VERSION);
+	if (expected[0] && memcmp(challenge->name, expected, WSS_AUTH_NAME_BYTES))
+		return wss_fail(err, -EACCES,
+				"the target there is '%s', but '%s' is expected: check target=; if it replaces that one, start it with the same --name, else map again with its target_name=",
+				challenge->name, expected);
+	return 0;
+}
+
+/* Checks the proof of the target. The key is that derived for its name. */
+static int wss_auth_verify(const struct wss_chan *chan, struct crypto_shash *hash,
+			   struct wss_error *err)
+{
+	const struct wss_auth *auth = &chan->auth;
+	u8 expected[WSS_AUTH_PROOF_BYTES];
+	bool proven = false;
+	int ret;
+	int i;
+
+	ret = wss_auth_proof(hash, auth, WSS_AUTH_LABEL_TARGET, expected);
+	if (ret)
+		return wss_fail(err, ret, "the proofs cannot be computed");
+	for (i = 0; i < WSS_AUTH_SECRETS; i++)
+		proven |= !crypto_memneq(expected, auth->challenge.proofs[i], sizeof(expected));
+	if (!proven)
+		return wss_fail(err, -EACCES,
+				"the target '%s' could not prove that it knows the secret of '%s': the secrets differ (compare with its --secrets), it is another target of that name, or a relay forwards the login",
+				auth->challenge.name, chan->sess->opts.initiator);
+	return 0;
+}
+
+static int wss_auth_take_challenge(struct wss_chan *chan, struct crypto_shash *hash,
+				   u8 proof[WSS_AUTH_PROOF_BYTES], struct wss_error *err)
+{
+	int ret = wss_auth_check_name(chan, err);
+
+	if (ret)
+		return ret;
+	ret = wss_auth_derive_key(hash, &chan->auth);
+	if (ret)
+		return wss_fail(err, ret, "the key of the proofs cannot be derived");
+	ret = wss_auth_verify(chan, hash, err);
+	if (ret)
+		return ret;
+	ret = wss_auth_proof(hash, &chan->auth, WSS_AUTH_LABEL_INITIATOR, proof);
+	return ret ? wss_fail(err, ret, "the proofs cannot be computed") : 0;
+}
+
+static int wss_auth_take_result(struct wss_chan *chan, struct wss_error *err)
 {
 	const struct wss_srp_auth_result *result = &chan->auth.result;
+	struct wss_session *sess = chan->sess;
 
 	if (result->status != WSS_AUTH_GRANTED)
 		return wss_fail(err, -EACCES, "login rejected by the target: %*pE",
 				(int)strnlen(result->text, sizeof(result->text)), result->text);
-	if (!chan->auth.proven)
-		return wss_fail(err, -EACCES,
-				"the target could not prove that it knows the secret of '%s': it is another target, or messages are modified in transit",
-				chan->sess->opts.initiator);
+	/* Later logins require the name of the first. */
+	if (!sess->target_name[0])
+		memcpy(sess->target_name, chan->auth.challenge.name, sizeof(sess->target_name));
 	return 0;
 }
 
@@ -270,16 +407,12 @@ static int wss_auth_converse(struct wss_chan *chan, struct crypto_shash *hash,
 	wss_auth_fill_start(chan);
 	ret = wss_auth_exchange(chan, WSS_MESSAGE_AUTH_START, &auth->start, sizeof(auth->start),
 				WSS_SRP_AUTH_CHALLENGE, err);
-	if (ret)
-		return ret;
-	ret = wss_auth_proof(hash, auth, WSS_AUTH_LABEL_INITIATOR, message.proof);
-	/* Computed in advance, because the poller compares it. */
-	ret = ret ?: wss_auth_proof(hash, auth, WSS_AUTH_LABEL_TARGET, auth->expected);
-	if (ret)
-		return wss_fail(err, ret, "the proofs cannot be computed");
-	ret = wss_auth_exchange(chan, WSS_MESSAGE_AUTH_PROOF, &message, sizeof(message),
-				WSS_SRP_AUTH_RESULT, err);
-	return ret ?: wss_auth_verify(chan, err);
+	if (!ret)
+		ret = wss_auth_take_challenge(chan, hash, message.proof, err);
+	if (!ret)
+		ret = wss_auth_exchange(chan, WSS_MESSAGE_AUTH_PROOF, &message, sizeof(message),
+					WSS_SRP_AUTH_RESULT, err);
+	return ret ?: wss_auth_take_result(chan, err);
 }
 
 /**

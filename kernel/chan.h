@@ -32,19 +32,19 @@ struct wss_queue {
 
 /**
  * struct wss_auth - the messages that a channel exchanges before its first command. The proofs cover
- * all of them except @result (auth.c)
+ * all of them except the proofs in @challenge, and @result (auth.c)
  * @login_req: LOGIN_REQ as sent
  * @login_rsp: LOGIN_RSP as received
  * @start: the driver's AUTH_START
  * @challenge: the target's AUTH_CHALLENGE
  * @result: the target's AUTH_RESULT
- * @expected: the proof that the result must contain
+ * @binding: of the connection; the proofs cover it as well
  * @awaited: opcode of the next message from the target; 0: it has been received, and the receive
  *	side does not write to this structure
  * @granted: WSS_CAP_AUTHENTICATE was negotiated
- * @proven: the target has proved its identity, or the session has no secret. Until then, only messages
- *	of the authentication and logouts are accepted. Written by the poller when it receives the
- *	proof, so a message that follows the proof finds it set
+ * @proven: both ends have proved their identity, or the session has no secret. Until then, only
+ *	messages of the authentication and logouts are accepted. Written by the poller when it receives
+ *	the result, so a message that follows the result finds it set
  */
 struct wss_auth {
 	struct wss_srp_login_req login_req;
@@ -52,7 +52,7 @@ struct wss_auth {
 	struct wss_srp_auth_start start;
 	struct wss_srp_auth_challenge challenge;
 	struct wss_srp_auth_result result;
-	u8 expected[WSS_AUTH_PROOF_BYTES];
+	struct wss_rdma_binding binding;
 	u8 awaited;
 	bool granted;
 	bool proven;
@@ -234,6 +234,7 @@ void wss_chan_poll_now(struct wss_chan *chan);
 void wss_chan_protocol_error(struct wss_chan *chan, const char *what);
 
 /* auth.c */
+void wss_auth_bind(struct wss_chan *chan, u32 peer_qpn);
 int wss_auth_channel(struct wss_chan *chan, struct wss_error *err);
 void wss_auth_recv(struct wss_chan *chan, const void *data, u32 bytes);
 

@@ -110,6 +110,7 @@ static int wss_on_established(struct wss_chan *chan, const struct rdma_conn_para
 	if (param->private_data && param->private_data_len >= sizeof(struct wss_srp_login_rsp))
 		ret = wss_take_grants(chan, param->private_data);
 	if (!ret) {
+		wss_auth_bind(chan, param->qp_num);
 		trace_wss_login(chan);
 		wss_chan_listen(chan);
 	} else if (!chan->connect_error.text[0]) {

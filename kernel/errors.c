@@ -72,7 +72,7 @@ const char *wss_logout_reason(const struct wss_srp_t_logout *logout, u32 bytes)
 	case WSS_SRP_LOGOUT_NOT_AGREED:
 		return "the target refused a message that was not negotiated";
 	case WSS_SRP_LOGOUT_NOT_AUTHENTICATED:
-		return "the target refused a message sent before authentication";
+		return "the target refused a message of the authentication: an older target does not know version 2";
 	default:
 		return "the target logged out";
 	}

@@ -37,6 +37,7 @@ static const struct {
 	X(ack_timeout, "ms until the device sends unacknowledged packets again, 0: default (0)")    \
 	X(retry, "on: keep trying in the background while the volume cannot be mapped (off)")      \
 	X(initiator, "name to authenticate as; its secret is the logon key wss:NAME (none)")    \
+	X(target_name, "name that the target must prove, with initiator= (that of the first login)") \
 	X(caps, "protocol extensions to request, a bit mask (all)")                            \
 	X(mlockv, "off: one region per 4 KiB segment, for comparison (on)")                    \
 	X(invalidate, "strict or lazy: when memory regions are invalidated (strict)")

@@ -72,6 +72,15 @@ static int wss_parse_initiator(const char *value, struct wss_options *opts, size
 	return 0;
 }
 
+static int wss_parse_target_name(const char *value, struct wss_options *opts, size_t offset,
+				 struct wss_error *err)
+{
+	if (!*value || strscpy_pad(opts->target_name, value, sizeof(opts->target_name)) < 0)
+		return wss_fail(err, -EINVAL, "target_name=%s: empty or longer than %u", value,
+				WSS_AUTH_NAME_BYTES - 1);
+	return 0;
+}
+
 static int wss_parse_u32(const char *value, struct wss_options *opts, size_t offset,
 			 struct wss_error *err)
 {
@@ -153,6 +162,8 @@ static const struct wss_option wss_option_table[] = {
 	  "protocol extensions to request, a bit mask (all)" },
 	{ "initiator", wss_parse_initiator, 0, 0, 0,
 	  "name to authenticate as; its secret is the logon key wss:NAME (none)" },
+	{ "target_name", wss_parse_target_name, 0, 0, 0,
+	  "name that the target must prove, with initiator= (that of the first login)" },
 	{ "mlockv", wss_parse_switch, WSS_AT(mlockv), 0, 0,
 	  "off: one region per 4 KiB segment, for comparison (on)" },
 	{ "invalidate", wss_parse_invalidate, 0, 0, 0,
@@ -234,6 +245,9 @@ int wss_parse_options(char *text, struct wss_options *opts, struct wss_error *er
 	bad = wss_tmo_invalid(opts->reconnect_delay, opts->fast_io_fail_tmo, opts->dev_loss_tmo);
 	if (bad)
 		return wss_fail(err, -EINVAL, "%s", bad);
+	if (opts->target_name[0] && !opts->initiator[0])
+		return wss_fail(err, -EINVAL,
+				"target_name= needs initiator=: without a secret the target proves nothing");
 	if (!opts->mlockv && opts->invalidate == WSS_INVALIDATE_LAZY)
 		return wss_fail(err, -EINVAL, "mlockv=off and invalidate=lazy are mutually exclusive");
 	/* A response can invalidate only one region, and a cache engine receives only one. */

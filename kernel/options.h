@@ -41,6 +41,7 @@ struct key;
  * @invalidate: enum wss_invalidate
  * @caps: enum wss_cap to request
  * @initiator: the name under which to authenticate; empty: no authentication
+ * @target_name: the name that the target must prove, zero-padded; empty: any
  * @key: the key that holds the secret, with a reference (auth.c)
  */
 struct wss_options {
@@ -64,6 +65,7 @@ struct wss_options {
 	u32 invalidate;
 	u32 caps;
 	char initiator[WSS_AUTH_NAME_BYTES];
+	char target_name[WSS_AUTH_NAME_BYTES];
 	struct key *key;
 };
 

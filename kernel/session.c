@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Sessions: one per target address, target port, initiator name and network namespace, shared by all
- * volumes mapped with these.
+ * Sessions: one per target address, target port, initiator name, required target name and network
+ * namespace, shared by all volumes mapped with these.
  *
  * The first of these volumes creates the session, and the removal of the last one destroys it
  * (attach.c). A session is a device, /sys/class/wss/sessionN. Each of its disks holds a
@@ -46,6 +46,7 @@ static void wss_session_init(struct wss_session *sess, const struct wss_options 
 	/* Here and not in wss_segments_alloc(): recovery must not wait for CPU hotplug. */
 	if (!opts->mlockv)
 		static_branch_inc(&wss_by_segments);
+	memcpy(sess->target_name, opts->target_name, sizeof(sess->target_name));
 	sess->request_imm = opts->max_imm;
 	sess->nr_default = opts->queues;
 	sess->nr_queues = opts->queues + opts->poll_queues;

@@ -75,6 +75,8 @@ struct wss_session {
 	struct wss_options opts;	/* immutable; opts.volume is not used */
 	struct net *net;
 	u8 initiator_port_id[16];
+	char target_name[WSS_AUTH_NAME_BYTES]; /* required, else proven by the first login; zero-padded;
+						* written before the session is visible */
 
 	spinlock_t lock;		/* protects the next block, and the states of volumes */
 	enum wss_state state;		/* also read without the lock */

@@ -129,6 +129,7 @@ struct class wss_class = {
 WSS_SESSION_SHOW(state, "%s", wss_state_name(READ_ONCE(sess->state)));
 WSS_SESSION_SHOW(target, "%s", sess->opts.target_text);
 WSS_SESSION_SHOW(initiator, "%s", sess->opts.initiator[0] ? sess->opts.initiator : "none");
+WSS_SESSION_SHOW(target_name, "%s", sess->target_name[0] ? sess->target_name : "none");
 WSS_SESSION_SHOW(queues, "%u", wss_nr_chans(sess));
 WSS_SESSION_SHOW(queue_depth, "%u", sess->tags.queue_depth);
 WSS_SESSION_SHOW(capabilities, "0x%x", sess->chans[0].caps);
@@ -174,6 +175,7 @@ static struct attribute *wss_session_attrs[] = {
 	&session_attr_state.attr,
 	&session_attr_target.attr,
 	&session_attr_initiator.attr,
+	&session_attr_target_name.attr,
 	&session_attr_queues.attr,
 	&session_attr_queue_depth.attr,
 	&session_attr_capabilities.attr,

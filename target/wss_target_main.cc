@@ -98,6 +98,7 @@ struct Options {
     std::vector<std::string> cache_listen, advertise;
     std::string join, secret_file;
     std::string cache_line, cache_read_ahead, cache_policy, cache_secrets, http;
+    std::vector<std::string> auth_v1;
     bool auth_off = false, cache_auth_off = false;
     uint32_t drain_seconds = 0;
     std::optional<uint32_t> cache_grace;
@@ -153,6 +154,25 @@ void describe_cache(CLI::App& app, Options& options) {
         ->type_name("SECONDS");
 }
 
+void describe_auth(CLI::App& app, Options& options) {
+    app.add_option("--secrets", options.secrets,
+                   "File of NAME:SECRET lines, one for each initiator (mode 600; see wssctl secret); "
+                   "an initiator that cannot prove its secret is refused")
+        ->type_name("FILE");
+    app.add_flag(
+        "--auth-off", options.auth_off,
+        "Serve any peer that reaches a listening address; the default without --secrets, with a warning");
+    app.add_option(
+           "--auth-v1", options.auth_v1,
+           "Initiator or cache engine with a secret that may use version 1 of the authentication, which a "
+           "relay can forward; without it, such a peer is refused until it is updated; repeatable")
+        ->type_name("NAME");
+    app.add_option("--name", options.name,
+                   "Name that this target proves to initiators and cache engines with a secret; targets that "
+                   "replace each other need the same (default: the host's)")
+        ->type_name("NAME");
+}
+
 void describe(CLI::App& app, Options& options) {
     app.description(
         "Serves volumes to WSS and stock SRP initiators.\n\n"
@@ -178,19 +198,10 @@ void describe(CLI::App& app, Options& options) {
         ->type_name("FILE");
     app.add_option("--state", options.state, "State file: keeps volumes that are created at run time")
         ->type_name("FILE");
-    app.add_option("--secrets", options.secrets,
-                   "File of NAME:SECRET lines, one for each initiator (mode 600; see wssctl secret); "
-                   "an initiator that cannot prove its secret is refused")
-        ->type_name("FILE");
-    app.add_flag(
-        "--auth-off", options.auth_off,
-        "Serve any peer that reaches a listening address; the default without --secrets, with a warning");
+    describe_auth(app, options);
     daemon::describe_tls(app, options.tls);
     describe_kv(app, options.kv);
     describe_rs(app, options);
-    app.add_option("--name", options.name,
-                   "Name that authenticating initiators receive (default: the host's)")
-        ->type_name("NAME");
     app.add_option(
            "--http", options.http,
            "Address that serves the API (read-only), metrics and health over HTTP; a bare number is a "
@@ -247,6 +258,7 @@ Status configure(const Options& options, control::TargetConfig& config) {
     if (!options.state.empty()) config.state = options.state;
     if (!options.secrets.empty()) config.secrets = options.secrets;
     if (options.auth_off) config.auth_off = true;
+    config.auth_v1.insert(config.auth_v1.end(), options.auth_v1.begin(), options.auth_v1.end());
     if (!options.name.empty()) config.name = options.name;
     if (options.drain_seconds > 0) config.drain_seconds = options.drain_seconds;
     if (options.control_set) config.control = options.control;

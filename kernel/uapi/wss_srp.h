@@ -393,12 +393,23 @@ WSS_SRP_ASSERT_SIZE(wss_srp_notify, 16, "as large as the other short messages");
 
 /*
  * Authentication of a channel, WSS_CAP_AUTHENTICATE: initiator START, target CHALLENGE, initiator
- * PROOF, target RESULT. A proof is an HMAC-SHA-256, keyed by the secret, over a label that names
- * the prover, the LOGIN_REQ (56 bytes), the LOGIN_RSP (52), the START and the CHALLENGE; under TLS,
- * which the driver does not use, the channel binding follows. The proof thus binds ports, granted
- * extensions, session epoch, names and both nonces. Every channel authenticates separately.
+ * PROOF, target RESULT. The target proves first, in the CHALLENGE. A proof is an HMAC-SHA-256 over
+ *
+ *	a label that names the prover (16 bytes), the LOGIN_REQ (56), the LOGIN_RSP (52), the START
+ *	(104), the CHALLENGE without its proofs (104), and the binding of the connection: struct
+ *	wss_rdma_binding (40), under TLS the exporter (32, not used by the driver), else nothing
+ *
+ * It thus binds ports, granted extensions, session epoch, names, both nonces and the connection. Its
+ * key is the HMAC-SHA-256, with the secret as key, of WSS_AUTH_LABEL_KEY (16 bytes) and the target's
+ * name as in the CHALLENGE (64 bytes). Every channel authenticates separately.
  */
-#define WSS_AUTH_VERSION 1
+#define WSS_AUTH_VERSION 2
+/*
+ * In version 1 the initiator proves first and the target in the RESULT, with the secret itself as
+ * key. The proofs cover no binding, except under TLS. A target accepts it from the names that its
+ * operator lists. Initiators do not use it.
+ */
+#define WSS_AUTH_VERSION_1 1
 #define WSS_AUTH_NONCE_BYTES 32
 #define WSS_AUTH_PROOF_BYTES 32
 /* A name has 1 to 63 characters and is zero-padded: A-Z a-z 0-9 . _ -, not starting with . or -. */
@@ -406,27 +417,41 @@ WSS_SRP_ASSERT_SIZE(wss_srp_notify, 16, "as large as the other short messages");
 /* An eavesdropper could brute-force shorter secrets from one exchange. */
 #define WSS_AUTH_SECRET_MIN 16
 #define WSS_AUTH_SECRET_MAX 256
+/* The secrets that a name may have at a time. The target does not know which one the initiator has. */
+#define WSS_AUTH_SECRETS 2
 /* The HMAC's input begins with one of these labels, zero-padded to 16 bytes. */
 #define WSS_AUTH_LABEL_BYTES 16
-#define WSS_AUTH_LABEL_INITIATOR "wss1 initiator"
-#define WSS_AUTH_LABEL_TARGET "wss1 target"
+#define WSS_AUTH_LABEL_KEY "wss2 key"
+#define WSS_AUTH_LABEL_INITIATOR "wss2 initiator"
+#define WSS_AUTH_LABEL_TARGET "wss2 target"
+#define WSS_AUTH_LABEL_INITIATOR_1 "wss1 initiator"
+#define WSS_AUTH_LABEL_TARGET_1 "wss1 target"
 
 struct wss_srp_auth_start {
 	__u8 opcode;
 	__u8 version; /* WSS_AUTH_VERSION */
 	__u8 reserved[6];
 	__u8 nonce[WSS_AUTH_NONCE_BYTES];
-	char name[WSS_AUTH_NAME_BYTES]; /* of the initiator; selects the secret */
+	char name[WSS_AUTH_NAME_BYTES]; /* of the initiator; selects the secrets */
 } __attribute__((packed));
 WSS_SRP_ASSERT_SIZE(wss_srp_auth_start, 104, "covered by the proof as a whole");
 
+/* Version 1 ends before the proofs. */
 struct wss_srp_auth_challenge {
 	__u8 opcode;
-	__u8 reserved[7];
+	__u8 version; /* as in the START; 0 in version 1 */
+	__u8 reserved[6];
 	__u8 nonce[WSS_AUTH_NONCE_BYTES];
-	char name[WSS_AUTH_NAME_BYTES]; /* of the target, for display only */
+	char name[WSS_AUTH_NAME_BYTES]; /* of the target */
+	/*
+	 * One for each secret that the initiator's name may have. Those without a secret are made with
+	 * random keys, so that a challenge does not show whether the name is known.
+	 */
+	__u8 proofs[WSS_AUTH_SECRETS][WSS_AUTH_PROOF_BYTES];
 } __attribute__((packed));
-WSS_SRP_ASSERT_SIZE(wss_srp_auth_challenge, 104, "covered by the proof as a whole");
+WSS_SRP_ASSERT_SIZE(wss_srp_auth_challenge, 168, "fits WSS_SRP_MAX_TI_IU_LEN");
+WSS_SRP_ASSERT_AT(wss_srp_auth_challenge, proofs, 104, "the proofs cover what is before them");
+#define WSS_AUTH_CHALLENGE_COVERED 104
 
 /*
  * The binding of an RDMA connection. Addresses are those of the connection manager. An IPv4 address
@@ -439,7 +464,7 @@ struct wss_rdma_binding {
 	__be32 connecting_number;
 	__be32 accepting_number;
 } __attribute__((packed));
-WSS_SRP_ASSERT_SIZE(wss_rdma_binding, 40, "the channel binding of lib/fabric/verbs");
+WSS_SRP_ASSERT_SIZE(wss_rdma_binding, 40, "covered by the proofs");
 
 struct wss_srp_auth_proof {
 	__u8 opcode;
@@ -457,7 +482,7 @@ struct wss_srp_auth_result {
 	__u8 opcode;
 	__u8 status; /* enum wss_auth_status */
 	__u8 reserved[6];
-	__u8 proof[WSS_AUTH_PROOF_BYTES];  /* of the target; zero when refused */
+	__u8 proof[WSS_AUTH_PROOF_BYTES];  /* zero; in version 1 of the target when granted */
 	char text[WSS_SRP_REJ_TEXT_MAX];   /* the reason when refused, as in a LOGIN_REJ */
 } __attribute__((packed));
 WSS_SRP_ASSERT_SIZE(wss_srp_auth_result, 156, "fits WSS_SRP_MAX_TI_IU_LEN");

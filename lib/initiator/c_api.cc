@@ -32,11 +32,12 @@ Options options_of(const wss_options* given) {
     return options;
 }
 
-// Takes the names of the TLS files, and reads the client's secret from its file, as far as the structure has
-// these members.
+// Takes the name of the target and those of the TLS files, and reads the client's secret from its file, as
+// far as the structure has these members.
 Status take_files(const wss_options* given, Options& options) {
     wss_options all{};
     if (given != nullptr) std::memcpy(&all, given, std::min(given->size, sizeof all));
+    if (all.target_name != nullptr) options.target_name = all.target_name;
     return fabric::tls::take_files(all, options.tls, options.identity);
 }
 

@@ -24,6 +24,8 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/base/list.h"
@@ -31,7 +33,7 @@
 #include "lib/initiator/engine_link.h"
 #include "lib/initiator/options.h"
 #include "lib/initiator/payload.h"
-#include "lib/wire/auth.h"
+#include "lib/wire/auth_initiator.h"
 #include "lib/wire/srp.h"
 
 namespace wss::initiator {
@@ -65,6 +67,8 @@ class ChannelOwner {
     virtual void channel_over(Channel& channel, const Status& why, bool was_up) noexcept = 0;
     virtual void command_answered(Command& command, const wire::Response& response) noexcept = 0;
     virtual void command_abandoned(Command& command) noexcept = 0;
+    // The name that the target must prove; empty: any. Only for sessions with a secret.
+    virtual std::string_view target_name() const noexcept = 0;
     // The target reported a change of its volumes.
     virtual void notified(const wire::Notify& notify) noexcept = 0;
 
@@ -86,6 +90,8 @@ class Channel final : private fabric::ConnectionHandler, private EngineLinkOwner
     bool is_over() const noexcept { return state_ == State::kOver; }
     size_t device() const noexcept { return connection_->device(); }
     std::string peer() const { return connection_ ? connection_->peer() : std::string(); }
+    // During channel_up(): the name that the target has proven; empty without a secret.
+    std::string target_name() const { return auth_ ? auth_->target_name() : std::string(); }
 
     // True when one more command may be sent.
     bool has_room() const noexcept {
@@ -144,8 +150,10 @@ class Channel final : private fabric::ConnectionHandler, private EngineLinkOwner
     // channel_auth.cc
     void begin_proving(std::span<const std::byte> login_response);
     void auth_message(wire::Bytes bytes) noexcept;
+    void logged_out_unproven(wire::Bytes bytes) noexcept;
     void take_challenge(wire::Bytes bytes);
     void take_result(wire::Bytes bytes);
+    void auth_failed(const Status& why);
     std::byte* auth_memory(uint32_t index) const noexcept;
     void set_up() noexcept;
     bool talking() const noexcept { return state_ == State::kUp || state_ == State::kProving; }
@@ -207,8 +215,7 @@ class Channel final : private fabric::ConnectionHandler, private EngineLinkOwner
 
     // Used in state kProving.
     std::array<std::byte, sizeof(wss_srp_login_req)> login_request_{};
-    wire::AuthTranscript transcript_;
-    bool challenged_ = false;
+    std::unique_ptr<wire::AuthInitiator> auth_;
     Nanoseconds proving_since_ = kNever;
 
     fabric::Poller* poller_ = nullptr;

@@ -4,8 +4,6 @@
 
 namespace wss::initiator {
 
-using Prover = wire::AuthTranscript::Prover;
-
 std::byte* Channel::auth_memory(uint32_t index) const noexcept {
     return slot_memory(static_cast<uint32_t>(commands_.size())) + size_t{kShortSlots} * kShortBytes +
            size_t{index} * kAuthBytes;
@@ -13,14 +11,10 @@ std::byte* Channel::auth_memory(uint32_t index) const noexcept {
 
 void Channel::begin_proving(std::span<const std::byte> login_response) {
     state_ = State::kProving;
-    transcript_.binding(connection_->channel_binding());
-    wire::AuthStart start{.name = options_.identity.name};
-    fill_unpredictable(start.nonce);
-    wire::MutableBytes out{auth_memory(0), kAuthBytes};
-    size_t length = wire::encode_auth_start(start, out);
-    bool whole = transcript_.logins(login_request_, login_response) && transcript_.start(out.first(length));
-    WSS_ASSERT(whole, "parsed logins have a fixed length");
-    queue_send(out.data(), length, static_cast<uint32_t>(commands_.size()) + kShortSlots);
+    auth_ = std::make_unique<wire::AuthInitiator>(options_.identity, std::string(owner_.target_name()));
+    const size_t length = auth_->start(login_request_, login_response, connection_->channel_binding(),
+                                       {auth_memory(0), kAuthBytes});
+    queue_send(auth_memory(0), length, static_cast<uint32_t>(commands_.size()) + kShortSlots);
     flush();
 }
 
@@ -31,43 +25,44 @@ void Channel::auth_message(wire::Bytes bytes) noexcept {
         case WSS_SRP_AUTH_RESULT:
             return take_result(bytes);
         case WSS_SRP_T_LOGOUT:
-            return close(
-                Status(Code::kUnavailable, "the target closed the session before authentication completed"));
+            return logged_out_unproven(bytes);
         default:
             return violation("another message during authentication");
     }
 }
 
+// A target of before version 2 refuses START as a violation.
+void Channel::logged_out_unproven(wire::Bytes bytes) noexcept {
+    wire::TargetLogout logout;
+    const bool refused = wire::parse_target_logout(bytes, logout) == wire::ParseError::kNone &&
+                         logout.reason == WSS_SRP_LOGOUT_NOT_AUTHENTICATED;
+    if (refused && !auth_->is_target_proven())
+        return close(failure(Code::kPermission,
+                             "{}: the target does not accept version {} of the authentication: it is older "
+                             "than this client; update it",
+                             options_.address.to_string(), WSS_AUTH_VERSION));
+    close(Status(Code::kUnavailable, "the target closed the session before authentication completed"));
+}
+
 void Channel::take_challenge(wire::Bytes bytes) {
-    wire::AuthChallenge challenge;
-    if (challenged_ || wire::parse_auth_challenge(bytes, challenge) != wire::ParseError::kNone ||
-        !transcript_.challenge(bytes))
-        return violation("a malformed challenge, or a second one");
-    challenged_ = true;
-    wire::MutableBytes out{auth_memory(1), kAuthBytes};
-    size_t length =
-        wire::encode_auth_proof(transcript_.proof(options_.identity.secret, Prover::kInitiator), out);
-    queue_send(out.data(), length, static_cast<uint32_t>(commands_.size()) + kShortSlots + 1);
+    const auto length = auth_->take_challenge(bytes, {auth_memory(1), kAuthBytes});
+    if (!length) return auth_failed(length.status());
+    queue_send(auth_memory(1), *length, static_cast<uint32_t>(commands_.size()) + kShortSlots + 1);
     flush();
 }
 
 void Channel::take_result(wire::Bytes bytes) {
-    wire::AuthResult result;
-    if (wire::parse_auth_result(bytes, result) != wire::ParseError::kNone)
-        return violation("a malformed authentication result");
-    if (!result.granted)
+    const Status granted = auth_->take_result(bytes);
+    if (granted.code() == Code::kRefused)
         return close(failure(Code::kRefused, "{}: the target refused the login: {}",
-                             options_.address.to_string(), result.text));
-    // A grant without a challenge violates the exchange: this side has not sent its proof yet.
-    const bool proven =
-        challenged_ &&
-        equal_in_constant_time(result.proof, transcript_.proof(options_.identity.secret, Prover::kTarget));
-    if (!proven)
-        return close(failure(Code::kPermission,
-                             "{}: the target could not prove that it knows the secret of '{}': it is another "
-                             "target, or messages are modified in transit",
-                             options_.address.to_string(), options_.identity.name));
+                             options_.address.to_string(), granted.text()));
+    if (!granted) return auth_failed(granted);
     set_up();
+    auth_.reset();  // it has a copy of the secret
+}
+
+void Channel::auth_failed(const Status& why) {
+    close(failure(why.code(), "{}: {}", options_.address.to_string(), why.text()));
 }
 
 }  // namespace wss::initiator

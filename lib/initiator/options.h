@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "lib/base/clock.h"
 #include "lib/base/secrets.h"
@@ -47,6 +48,9 @@ struct Options {
     // cannot prove that it knows the secret. Without one (empty), a target that requires authentication
     // refuses the session. Over tls:// the secret is also the source of the pre-shared key.
     NamedSecret identity;
+    // The name that the target must prove, with a secret only. Empty: any at the first login; later logins of
+    // the session then require the same.
+    std::string target_name;
     fabric::tls::Files tls;  // for tls:// addresses, of the target and of cache engines
 
     Nanoseconds connect_timeout = from_s(5);

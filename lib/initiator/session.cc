@@ -45,6 +45,11 @@ Result<std::unique_ptr<Session>> Session::create(reactor::Reactor& reactor, fabr
                                                  SessionHandler& handler) {
     options.channels = std::clamp<uint32_t>(options.channels, 1, kChannelsMax);
     options.queue_depth = std::clamp<uint32_t>(options.queue_depth, 1, kQueueDepthMax);
+    if (!options.target_name.empty() && options.identity.secret.empty())
+        return failure(Code::kInvalid,
+                       "target name '{}' without a secret: a target proves its name with the "
+                       "initiator's secret; give --secret-file too",
+                       options.target_name);
     std::unique_ptr<Session> session(
         new Session(reactor, fabric, poller, random, std::move(options), handler));
     auto memory = DataMemory::create(fabric, session->options_);
@@ -62,6 +67,7 @@ Session::Session(reactor::Reactor& reactor, fabric::Fabric& fabric, fabric::Poll
       options_(std::move(options)),
       handler_(handler),
       initiator_port_(options_.initiator_port),
+      target_name_(options_.target_name),
       reconnect_timer_([](void* self) noexcept { static_cast<Session*>(self)->connect(); }, this),
       tick_timer_([](void* self) noexcept { static_cast<Session*>(self)->tick(); }, this),
       busy_timer_(
@@ -113,6 +119,7 @@ Status Session::add_channel(bool multi) {
 
 void Session::channel_up(Channel& channel) noexcept {
     if (state_ != State::kConnecting) return channel.close(lost_why_);
+    if (target_name_.empty()) target_name_ = channel.target_name();
     if (&channel == channels_.front().get())
         // A target that refuses more channels still serves the first.
         while (channels_.size() < options_.channels && add_channel(true).is_ok()) {

@@ -137,6 +137,7 @@ class Session final : public reactor::Source, private ChannelOwner, private Admi
     void closed();
     void channel_up(Channel& channel) noexcept override;
     void channel_over(Channel& channel, const Status& why, bool was_up) noexcept override;
+    std::string_view target_name() const noexcept override { return target_name_; }
     void notified(const wire::Notify& notify) noexcept override;
 
     // session_volumes.cc
@@ -185,7 +186,8 @@ class Session final : public reactor::Source, private ChannelOwner, private Admi
 
     State state_ = State::kIdle;
     bool ever_live_ = false;
-    uint32_t boot_id_ = 0;  // of the target's machine, as of the last login; 0: not reported
+    std::string target_name_;  // as given, else of the first login; empty: any
+    uint32_t boot_id_ = 0;     // of the target's machine, as of the last login; 0: not reported
     bool wants_turn_ = false;
     std::vector<std::unique_ptr<Channel>> channels_;
     size_t next_channel_ = 0;

@@ -78,6 +78,11 @@ struct wss_options {
     const char* tls_ca;
     const char* tls_cert;
     const char* tls_key;
+    /*
+     * The name that the target must prove (wss-target --name); needs secret_file. NULL: any at first, and after
+     * that the same at each reconnect, so that the client is not led to another target.
+     */
+    const char* target_name;
 };
 
 /*

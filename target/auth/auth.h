@@ -2,6 +2,10 @@
 // The target's half of authentication (protocol: lib/wire/auth.h): the known secrets, and the message
 // exchange with one channel.
 //
+// The target proves first that it knows the secret. For a name that is not known, and for a second secret
+// that a name does not have, the proofs are made with random keys of the process: a challenge does not show
+// which names exist, nor how many secrets they have.
+//
 // The answer to a refused peer does not show whether its name or its secret was wrong. The target's log does.
 #pragma once
 
@@ -18,26 +22,35 @@ namespace wss::auth {
 // Thread-safety: immutable, shared by all authenticators; a reload creates a new one.
 class SecretBook {
   public:
-    // `target_name` is sent to initiators, for display.
-    SecretBook(std::string target_name, std::vector<NamedSecret> secrets);
+    // `target_name` is sent to initiators, and is part of the keys. REQUIRES: is_peer_name(target_name). The
+    // names in `version_1`, and no others, may use version 1 of the protocol.
+    SecretBook(std::string target_name, std::vector<NamedSecret> secrets,
+               std::vector<std::string> version_1 = {});
 
-    // The secrets of a name. Unused entries hold a random secret that no initiator has, so that a check takes
-    // the same time for every name.
+    // The secrets of a name, with the keys derived from them. Unused entries hold random ones that no
+    // initiator has, so that a check takes the same time for every name.
+    struct Entry {
+        const Secret* secret = nullptr;
+        const Secret* key = nullptr;
+    };
     struct Found {
-        std::array<const Secret*, kSecretsPerName> secrets{};
+        std::array<Entry, kSecretsPerName> entries;
         bool known = false;
     };
     Found find(std::string_view name) const;
     // The position of `secret` among those of the name, in file order, from 1; 0: it is not among them.
     unsigned place_of(std::string_view name, const Secret& secret) const;
     const std::string& target_name() const { return target_name_; }
+    bool allows_version_1(std::string_view name) const;
     size_t names() const;
     const std::vector<NamedSecret>& secrets() const { return secrets_; }
 
   private:
     const std::string target_name_;
     const std::vector<NamedSecret> secrets_;
-    Secret nobody_;
+    const std::vector<std::string> version_1_;
+    std::vector<Secret> keys_;                    // of secrets_, in its order
+    std::array<Secret, kSecretsPerName> nobody_;  // both the secrets and the keys of unused entries
 };
 
 // The authentication of one channel. Belongs to the channel's reactor.
@@ -53,10 +66,12 @@ class Authenticator {
         kChallenge,  // `answer` holds the challenge, `length` bytes
         kProven,     // the peer has proven its name; send result() when it is admitted
         kRefused,    // the proof is wrong; send result() with the reason
+        kOutdated,   // the proof is right, but of version 1, which is not allowed; as above
         kViolation,  // an invalid or unexpected message
     };
     Progress take(wire::Bytes message, wire::MutableBytes answer, size_t& length);
-    // The next message must be the proof of name().
+    // Whether the next message must be the proof of name(). The peer has then received the target's, except
+    // in version 1.
     bool expects_proof() const { return step_ == Step::kProof; }
     // Ends the exchange without a check of the proof.
     void suspend() { step_ = Step::kOver; }
@@ -66,20 +81,25 @@ class Authenticator {
     const std::string& name() const { return start_.name; }
     // After kProven: the secret that the proof used.
     const Secret& secret() const { return *proven_; }
-    // After kRefused: the reason for the peer, and for the target's log.
-    std::string refusal() const;
-    std::string_view finding() const { return known_ ? "wrong secret" : "unknown initiator"; }
+    // After kRefused or kOutdated: the reason for the peer, and for the target's log. `role`: "initiator" or
+    // "cache engine".
+    std::string refusal(std::string_view role) const;
+    std::string_view finding() const;
+    // Why the peer may have left without sending its proof; for the target's log.
+    std::string_view suspicion() const;
 
   private:
     enum class Step : uint8_t { kStart, kProof, kOver };
     Progress take_start(wire::Bytes message, wire::MutableBytes answer, size_t& length);
     Progress take_proof(wire::Bytes message);
+    bool is_version_1() const { return start_.version == WSS_AUTH_VERSION_1; }
 
     const std::shared_ptr<const SecretBook> secrets_;
     Step step_ = Step::kStart;
     wire::AuthStart start_;
     wire::AuthTranscript transcript_;
     bool known_ = false;
+    bool outdated_ = false;
     const Secret* proven_ = nullptr;  // one of secrets_
 };
 

@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/base/log.h"
+#include "lib/base/source_limiter.h"
+
 namespace wss::block {
 
 Nanoseconds AuthFailures::suspended(const std::string& source, const std::string& name,
@@ -74,6 +77,13 @@ size_t AuthFailures::remembered() const {
     size_t names = 0;
     for (const auto& [address, source] : sources_) names += source.names.size();
     return names;
+}
+
+void audit_failure(const std::string& source, const std::string& peer, const std::string& name,
+                   const std::string& what) {
+    static log::SourceLimiter limiter(10);
+    if (limiter.allow(source))
+        log::warning("audit: authentication failed: peer={} initiator='{}' {}", peer, name, what);
 }
 
 }  // namespace wss::block

@@ -62,4 +62,9 @@ class AuthFailures {
     std::map<std::string, Source> sources_;  // guarded by m_
 };
 
+// Logs an audit event in a form that programs can search: one line per failure, up to the limit of the
+// source.
+void audit_failure(const std::string& source, const std::string& peer, const std::string& name,
+                   const std::string& what);
+
 }  // namespace wss::block

@@ -192,6 +192,12 @@ void Channel::on_refused(fabric::Connection& connection, const Status& why,
 }
 
 void Channel::on_closed(fabric::Connection&, const Status& why) noexcept {
+    // An initiator whose secret is wrong leaves when it has received this target's proof.
+    if (running() && auth_ != nullptr && auth_->expects_proof()) {
+        counters_.refused_logins.add();
+        audit_failure(record_->source, record_->peer, auth_->name(),
+                      fmt::format("left after the challenge: {}", auth_->suspicion()));
+    }
     if (running() && may_log(*record_)) log::info("{}: connection lost: {}", record_->peer, why.to_string());
     set_life(Life::kClosed);
     if (cache_client_ != nullptr) worker_.gateway()->remove_client(cache_client_);

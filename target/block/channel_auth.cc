@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Authentication of a channel. Until it has ended, the channel accepts only START and PROOF.
 //
-//   START → CHALLENGE      PROOF → session table → admit() → RESULT, then commands may follow
-//                                              └→ refuse_authentication() → RESULT with the reason, then the
-//                                              channel drains and closes
-#include "lib/base/log.h"
-#include "lib/base/source_limiter.h"
+//   START → CHALLENGE, with the target's proof
+//   PROOF → session table → admit() → RESULT, then commands may follow
+//                 └→ refuse_authentication() → RESULT with the reason, then the channel drains and closes
 #include "target/block/channel.h"
 #include "target/block/service.h"
 
@@ -39,24 +37,24 @@ void Channel::received_auth(Request& request) noexcept {
     auth_request_ = &request;
     if (progress == auth::Authenticator::Progress::kRefused) return proof_failed();
     failures.proven(record_->source, auth_->name());
+    if (progress == auth::Authenticator::Progress::kOutdated) {
+        audit_failure(record_->source, record_->peer, auth_->name(),
+                      fmt::format("refused: {}", auth_->finding()));
+        return refuse_authentication(auth_->refusal("initiator"));
+    }
     worker_.service().control_reactor().post(
         [&service = worker_.service(), record = record_, name = auth_->name(), secret = auth_->secret()] {
             service.sessions().authenticated(record, name, secret);
         });
 }
 
-// Logs an audit event in a form that programs can search: one line per failure, up to the limit of the
-// source.
 void Channel::proof_failed() noexcept {
     auto outcome = worker_.service().sessions().auth_failures().failed(record_->source, auth_->name(),
                                                                        worker_.reactor().now());
-    static log::SourceLimiter limiter(10);
-    if (limiter.allow(record_->source))
-        log::warning(
-            "audit: authentication failed: peer={} initiator='{}' refused: {}; failures={} suspended={} s",
-            record_->peer, auth_->name(), auth_->finding(), outcome.failures,
-            outcome.suspended.count / 1'000'000'000);
-    refuse_authentication(auth_->refusal());
+    audit_failure(record_->source, record_->peer, auth_->name(),
+                  fmt::format("refused: {}; failures={} suspended={} s", auth_->finding(), outcome.failures,
+                              outcome.suspended.count / 1'000'000'000));
+    refuse_authentication(auth_->refusal("initiator"));
 }
 
 void Channel::refuse_suspended(Request& request, Nanoseconds wait) noexcept {

@@ -65,6 +65,12 @@ Status EngineLink::open(fabric::ConnectRequest& request, fabric::Fabric& fabric,
     return Status::ok();
 }
 
+static void log_unproven(const std::string& peer, const std::string& name, std::string_view why) {
+    static log::SourceLimiter limiter(10);
+    if (limiter.allow(fabric::source_of(peer)))
+        log::warning("{}: cache engine '{}' refused: {}", peer, name, why);
+}
+
 bool EngineLink::prove(const wire::Record& record) noexcept {
     using Progress = auth::Authenticator::Progress;
     if (record.type != RecordType::kAuthStart && record.type != RecordType::kAuthProof) return false;
@@ -72,13 +78,10 @@ bool EngineLink::prove(const wire::Record& record) noexcept {
     size_t length = 0;
     const Progress progress = auth_->take(record.body, answer, length);
     if (progress == Progress::kViolation) return false;
-    if (progress == Progress::kRefused) {
-        static log::SourceLimiter limiter(10);
-        if (limiter.allow(fabric::source_of(link_->peer())))
-            log::warning("{}: cache engine '{}' refused: {}", link_->peer(), auth_->name(), auth_->finding());
+    if (progress == Progress::kRefused || progress == Progress::kOutdated) {
+        log_unproven(link_->peer(), auth_->name(), auth_->finding());
         // The engine disconnects when it has received this. Otherwise the time limit ends the link.
-        length = auth_->result(
-            fmt::format("the target has no cache engine '{}' with this secret", auth_->name()), answer);
+        length = auth_->result(auth_->refusal("cache engine"), answer);
     }
     std::string refusal;
     if (progress == Progress::kProven) refusal = owner_.engine_limit(*this);
@@ -324,6 +327,9 @@ bool EngineLink::done(const wire::Record& record, CacheStatus status, int error)
 
 void EngineLink::link_over(RecordLink&, const Status& why) noexcept {
     over_ = true;
+    // An engine whose secret is wrong leaves when it has received this target's proof.
+    if (auth_ != nullptr && auth_->expects_proof())
+        log_unproven(link_->peer(), auth_->name(), auth_->suspicion());
     for (Transfer*& transfer : by_id_) {
         if (transfer == nullptr) continue;
         refused_.push_back(*std::exchange(transfer, nullptr));

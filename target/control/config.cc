@@ -61,6 +61,7 @@ void describe(ConfigSchema& schema, TargetConfig& config) {
     schema.text("name", config.name, [&config] { return volume::check_name(config.name); });
     schema.text("secrets", config.secrets);
     schema.flag("auth_off", config.auth_off);
+    schema.texts("auth_v1", config.auth_v1);
     describe_tls(schema, config.tls);
     schema.text("http", config.http);
     schema.text("log_level", config.log_level, [&config] { return check_log_level(config.log_level); });
@@ -172,6 +173,7 @@ Status check_role(const TargetConfig& config) {
         {"--advertise", !config.advertise.empty(), kStorage},
         {"--secret-file", !config.secret_file.empty(), kStorage | kKv},
         {"--secrets", !config.secrets.empty(), kBlock},
+        {"--auth-v1", !config.auth_v1.empty(), kBlock},
         {"--access", std::any_of(config.volumes.begin(), config.volumes.end(), has_access), kBlock},
         {"--volume", !config.volumes.empty(), kBlock | kStorage},
         {"--state", !config.state.empty(), kBlock},
@@ -211,6 +213,15 @@ static Status check_cache_secrets(const TargetConfig& config) {
                        "initiators must authenticate, but cache engines need not: any peer could join as "
                        "one, and read and change the data of initiators; use --cache-secrets FILE, or "
                        "--cache-auth-off if that is intended");
+    return Status::ok();
+}
+
+static Status check_auth_v1(const TargetConfig& config) {
+    if (!config.auth_v1.empty() && config.secrets.empty() && config.cache_secrets.empty())
+        return failure(
+            Code::kInvalid,
+            "auth_v1 without secrets: nobody authenticates; use --secrets FILE or --cache-secrets FILE");
+    for (const std::string& name : config.auth_v1) WSS_TRY(check_initiator_name(name).within("--auth-v1"));
     return Status::ok();
 }
 
@@ -309,6 +320,7 @@ Status check_target_config(const TargetConfig& config) {
     WSS_TRY(check_volumes(config.volumes));
     if (config.auth_off && !config.secrets.empty())
         return failure(Code::kInvalid, "secrets and auth_off exclude each other: use one of the two");
+    WSS_TRY(check_auth_v1(config));
     WSS_TRY(check_cache(config));
     if (config.volumes.size() > volume::kVolumesMax)
         return failure(Code::kInvalid, "{} volumes exceed the limit of {}", config.volumes.size(),

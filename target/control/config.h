@@ -30,11 +30,12 @@ struct TargetConfig {
     std::string cpus;                              // "2,4-7": where reactors run; "": anywhere
     std::string control = default_control_path();  // "": no control socket
     std::string state;                             // state file; "": none, nothing is kept
-    std::string name;        // of the target, sent to initiators that authenticate; "": the host's
-    std::string secrets;     // file of NAME:SECRET lines; "": no authentication
-    bool auth_off = false;   // ... which is intended: the warning says so
-    fabric::tls::Files tls;  // for every tls:// address
-    std::string http;        // [HOST:]PORT of the API, metrics and health; "": none
+    std::string name;       // of the target, which it proves to peers with a secret; "": the host's
+    std::string secrets;    // file of NAME:SECRET lines; "": no authentication
+    bool auth_off = false;  // ... which is intended: the warning says so
+    std::vector<std::string> auth_v1;  // names in both files of secrets that may use version 1 of the proofs
+    fabric::tls::Files tls;            // for every tls:// address
+    std::string http;                  // [HOST:]PORT of the API, metrics and health; "": none
     std::string log_level = "info";
     std::vector<std::string> cache_listen;       // where cache engines join; empty: no cache
     std::string cache_secrets;                   // as `secrets`, of cache engines; "": any engine may join

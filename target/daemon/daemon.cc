@@ -137,7 +137,13 @@ Result<std::shared_ptr<const auth::SecretBook>> read_secret_book(const control::
     auto secrets = read_secrets(path);
     if (!secrets) return secrets.status();
     std::string name = config.name.empty() ? host_name() : config.name;
-    return std::make_shared<const auth::SecretBook>(std::move(name), std::move(*secrets));
+    if (!is_peer_name(name))
+        return failure(
+            Code::kInvalid,
+            "'{}' cannot be the name of a target that authenticates: use --name, with 1 to {} of A-Z "
+            "a-z 0-9 . _ -, beginning with a letter, digit or _",
+            name, kInitiatorNameMax);
+    return std::make_shared<const auth::SecretBook>(std::move(name), std::move(*secrets), config.auth_v1);
 }
 
 Status Daemon::load_secrets() {
@@ -158,6 +164,11 @@ void Daemon::warn_if_open() const {
             "THE KEY-VALUE STORE DOES NOT AUTHENTICATE: --secrets does not cover --kv-listen; any peer that "
             "reaches it may read and write its keys");
     if (cache_ != nullptr) cache_->warn_if_open(config_);
+    for (const std::string& name : config_.auth_v1)
+        log::warning(
+            "VERSION 1 OF THE AUTHENTICATION IS ALLOWED for '{}': a relay can take over its logins; remove "
+            "--auth-v1 once it is updated",
+            name);
     if (secrets_ != nullptr)
         return log::info("authentication is on: {} initiator{} known", secrets_->names(),
                          secrets_->names() == 1 ? " is" : "s are");

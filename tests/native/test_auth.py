@@ -51,19 +51,42 @@ def test_client_with_its_secret_logs_in_and_does_io(guarded, keys, tmp_path):
     assert "authentication is on: 2 initiators" in guarded.log.read_text()
 
 
-@pytest.mark.parametrize("line, said", [
-    ("alice:this-is-not-the-secret-of-alice", "the target has no initiator 'alice' with this secret"),
-    ("mallory:this-is-a-secret-of-nobody", "the target has no initiator 'mallory' with this secret"),
+@pytest.mark.parametrize("line, said, logged", [
+    ("alice:this-is-not-the-secret-of-alice", "could not prove that it knows the secret of 'alice'", "it has another secret"),
+    ("mallory:this-is-a-secret-of-nobody", "could not prove that it knows the secret of 'mallory'", "unknown initiator"),
 ])
-def test_target_refuses_a_wrong_secret_with_the_reason_and_keeps_serving(guarded, keys, tmp_path, line, said):
+def test_both_ends_report_a_wrong_secret_and_the_target_keeps_serving(guarded, keys, tmp_path, line, said, logged):
     status, text, seconds = attempt(guarded, f"secret-file={secret_file(tmp_path / 'wrong', line)}")
     assert status != 0
     assert said in text, text
     assert seconds < 15
     assert attempt(guarded, f"secret-file={secret_file(tmp_path / 'right', keys['alice'])}")[0] == 0
     log = guarded.log.read_text()
-    assert "refused: wrong secret" in log or "refused: unknown initiator" in log
+    assert f"left after the challenge: {logged}" in log, log
     assert line.split(":")[1] not in log + text
+
+
+def test_client_refuses_a_target_of_another_name_than_the_given_one(guarded, keys, tmp_path):
+    mine = secret_file(tmp_path / "alice.secret", keys["alice"])
+    status, text, _ = attempt(guarded, f"secret-file={mine}", "target-name=safe")
+    assert status != 0 and "the target there is 'vault', but 'safe' is expected" in text, text
+    assert attempt(guarded, f"secret-file={mine}", "target-name=vault")[0] == 0
+    status, text, _ = attempt(guarded, "target-name=vault")
+    assert status != 0 and "target name 'vault' without a secret" in text, text
+    discover = [WSSCTL, "discover", guarded.address, "--secret-file", mine, "--target-name"]
+    assert "disk" in run(*discover, "vault").stdout
+    assert "but 'safe' is expected" in run(*discover, "safe", check=False).stderr
+
+
+def test_target_checks_its_name_and_the_names_of_version_1(tmp_path, keys):
+    book = secret_file(tmp_path / "book", keys["alice"])
+    command = [BUILD / "wss-target", "--listen", "tcp://127.0.0.1:0", "--control", "", "--volume", "v=ram:1M"]
+    for words, said in ((["--auth-v1", "alice"], "auth_v1 without secrets"), (["--auth-v1", "a b", "--secrets", book], "'a b' is not a valid"),
+                        (["--name", "n" * 64, "--secrets", book], "cannot be the name of a target")):
+        done = run(*command, *words, check=False)
+        assert done.returncode != 0 and said in done.stderr, done.stderr
+    with Target("tcp://127.0.0.1:0", {"disk": "ram:32M"}, tmp_path, "--secrets", str(book), "--auth-v1", "alice") as target:
+        assert "VERSION 1 OF THE AUTHENTICATION IS ALLOWED for 'alice'" in target.log.read_text()
 
 
 def test_error_without_a_secret_names_the_missing_option(guarded):

@@ -57,8 +57,8 @@ def test_engines_with_the_right_secret_join_and_serve_and_rejoin_after_a_restart
 
 
 @pytest.mark.parametrize("line, why", [
-    ("one:this-is-not-the-secret-of-one", "the target has no cache engine 'one' with this secret"),
-    ("three:this-is-a-secret-of-nobody", "the target has no cache engine 'three' with this secret"),
+    ("one:this-is-not-the-secret-of-one", "could not prove that it knows the secret of 'one'"),
+    ("three:this-is-a-secret-of-nobody", "could not prove that it knows the secret of 'three'"),
     (None, "the target accepts only cache engines that authenticate: use --secret-file"),
 ])
 def test_target_refuses_an_engine_with_a_wrong_or_missing_secret_with_the_reason(kind, tmp_path, keys, line, why):
@@ -72,7 +72,7 @@ def test_target_refuses_an_engine_with_a_wrong_or_missing_secret_with_the_reason
         assert why in engine.log.read_text()
         if line is not None:
             log = cluster.target.log.read_text()
-            assert "refused: wrong secret" in log or "refused: unknown initiator" in log, log
+            assert "refused: it has another secret" in log or "refused: unknown initiator" in log, log
             assert line.split(":")[1] not in log + engine.log.read_text()
         # Meanwhile another engine can join.
         give(cluster.add_engine("right", start=False), secret_file(tmp_path / "right", keys["two"])).start()
@@ -87,19 +87,34 @@ def test_engine_with_a_secret_does_not_join_a_target_without_authentication(kind
         assert "CACHE ENGINES DO NOT AUTHENTICATE" in cluster.target.log.read_text()
 
 
+def test_engine_rejoins_only_a_target_with_the_name_of_its_first_join(kind, tmp_path, keys):
+    with guarded(kind, tmp_path, keys) as cluster:
+        engine = give(cluster.add_engine("loyal", start=False), secret_file(tmp_path / "one", keys["one"])).start()
+        cluster.wait_for_engines(1, 60)
+        cluster.target.kill()
+        cluster.target.command += ["--name", "another"]
+        cluster.target.start()
+        until(lambda: "the target there is 'another', but" in said(engine), 30, "the engine reports the reason")
+        assert cluster.status()["engines"] == []
+        cluster.target.kill()
+        del cluster.target.command[-2:]
+        cluster.target.start()
+        cluster.wait_for_engines(1, 60)
+
+
 def test_reload_replaces_the_secrets_of_engines_and_keeps_joined_engines(kind, tmp_path, keys):
     book = secret_file(tmp_path / "book", keys["one"])
     with Cluster(kind, tmp_path, engines=0, more=("--cache-secrets", str(book))) as cluster:
         first = give(cluster.add_engine("first", start=False), secret_file(tmp_path / "one", keys["one"])).start()
         cluster.wait_for_engines(1, 60)
         second = give(cluster.add_engine("second", start=False), secret_file(tmp_path / "two", keys["two"])).start()
-        until(lambda: "has no cache engine 'two'" in said(second), 30, "the target has refused the new secret")
+        until(lambda: "the secret of 'two'" in said(second), 30, "the target does not know the new secret")
         secret_file(book, keys["two"])
         cluster.target.process.send_signal(signal.SIGHUP)
         cluster.wait_for_engines(2, 60)
         first.kill()
         first.start()
-        until(lambda: "has no cache engine 'one'" in said(first), 30, "the target has refused the replaced secret")
+        until(lambda: "the secret of 'one'" in said(first), 30, "the target does not know the replaced secret")
         secret_file(book, "no secret")
         cluster.target.process.send_signal(signal.SIGHUP)
         until(lambda: "continuing with the files loaded before" in cluster.target.log.read_text(), what="the reload has failed")

@@ -193,8 +193,9 @@ def test_relay_with_a_trusted_certificate_gets_no_session(onward, alice, authori
         with Relay(relay_certificate, dial) as relay:
             done = run_under_nbdkit("true", f"target={relay.address}", *words)
         assert done.returncode != 0 and "'alice'" in done.stderr, done.stderr
-        refused = r"audit: authentication failed: .* initiator='alice' refused: wrong secret"
-        until(lambda: re.search(refused, target.log.read_text()), what="the target has refused the proof")
+        assert "a relay forwards the login" in done.stderr, done.stderr
+        refused = r"audit: authentication failed: .* initiator='alice' left after the challenge: .* behind a relay"
+        until(lambda: re.search(refused, target.log.read_text()), what="the target has logged the failure")
 
 
 def test_reload_replaces_the_certificate_unless_the_new_file_is_invalid(authority, tmp_path):

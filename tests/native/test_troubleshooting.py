@@ -100,9 +100,10 @@ def test_both_ends_report_a_wrong_secret(tmp_path):
         text = printed(WSSCTL, "discover", target.address, "--secret-file", wrong, status=1)
         text += printed(WSSCTL, "discover", target.address, "--secret-file", unknown, status=1)
         text += printed(WSSCTL, "discover", target.address, status=1)
+        text += printed(WSSCTL, "discover", target.address, "--secret-file", book, "--target-name", "other", status=1)
         text += printed(WSSCTL, "doctor", target.address, "--secret-file", wrong, status=1)
         text += nbdkit(f"target={target.address}", "volume=v", f"secret-file={wrong}")
-        text += printed_until("refused", CACHE, "--join", f"tcp://127.0.0.1:{port}", "--memory", "64M", "--secret-file", engine, *LISTEN)
+        text += printed_until("could not prove", CACHE, "--join", f"tcp://127.0.0.1:{port}", "--memory", "64M", "--secret-file", engine, *LISTEN)
     with Target("tls://127.0.0.1:0", {"v": "ram:16M"}, tmp_path, "--secrets", str(book)) as private:
         text += printed(WSSCTL, "discover", private.address, "--secret-file", wrong, status=1)
     assert_holds("Wrong secret", text + target.log.read_text())

@@ -20,6 +20,10 @@ void describe(CLI::App& command, Credentials& credentials) {
                     "target's --secrets")
         ->type_name("FILE");
     command
+        .add_option("--target-name", credentials.target_name,
+                    "The name that the target must prove (its --name); needs --secret-file (default: any)")
+        ->type_name("NAME");
+    command
         .add_option("--tls-ca", credentials.tls.authorities,
                     "CA certificates (PEM) for the certificates of tls:// targets")
         ->type_name("FILE");
@@ -35,6 +39,7 @@ Result<initiator::Options> options_with(const Credentials& credentials, Nanoseco
     initiator::Options options;
     options.connect_timeout = options.request_timeout = timeout;
     options.tls = credentials.tls;
+    options.target_name = credentials.target_name;
     if (credentials.secret_file.empty()) return options;
     auto secret = read_own_secret(credentials.secret_file);
     if (!secret) return secret.status();

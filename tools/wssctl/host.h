@@ -20,9 +20,10 @@ Result<fabric::Address> parse_host(const std::string& text);
 // The credentials of this machine, and the authorities of targets.
 struct Credentials {
     std::string secret_file;  // "": none
+    std::string target_name;  // that the target must prove; "": any
     fabric::tls::Files tls;
 };
-// Adds --secret-file, --tls-ca, --tls-cert and --tls-key.
+// Adds --secret-file, --target-name, --tls-ca, --tls-cert and --tls-key.
 void describe(CLI::App& command, Credentials& credentials);
 // Options of a client; each of its steps takes at most `timeout`. Fails if the secret cannot be read.
 Result<initiator::Options> options_with(const Credentials& credentials, Nanoseconds timeout);

@@ -15,7 +15,7 @@ using wire::ParseError;
 using wire::RecordType;
 
 bool Engine::SeLink::record(RecordLink&, const wire::Record& record) noexcept {
-    if (proof_ != Proof::kOver) return prove(record);
+    if (auth_ != nullptr) return prove(record);
     switch (record.type) {
         case RecordType::kMove:
             return move(record);

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "lib/cache/engine/engine.h"
-#include "lib/wire/auth.h"
+#include "lib/wire/auth_initiator.h"
 
 namespace wss::cache {
 
@@ -116,13 +116,13 @@ class Engine::SeLink final : public RecordLinkOwner {
     void operation_over(RecordLink&, uint64_t cookie, bool good) noexcept override;
     void link_over(RecordLink&, const Status& why) noexcept override;
 
+    wire::CacheJoin join() const;
     void connect() noexcept;
     void retry_later() noexcept;
     bool refuse(std::string why) noexcept;
     bool welcomed(std::span<const std::byte> data) noexcept;
     bool begin_proving(std::span<const std::byte> data) noexcept;
     bool prove(const wire::Record& record) noexcept;
-    bool take_result(const wire::Record& record) noexcept;
     void look_for_storage() noexcept;
     void cut(const wire::CacheWelcome& welcome);
     void introduce(bool inventory, const wire::CacheWelcome& welcome) noexcept;
@@ -149,12 +149,10 @@ class Engine::SeLink final : public RecordLinkOwner {
     uint32_t silent_for_ = 0;  // looks in a row without a new message
     Nanoseconds pause_{};
     std::string last_error_;
-    // Mutual authentication; prove() shows the order.
-    enum class Proof : uint8_t { kNotYet, kChallenged, kTheirs, kOver } proof_ = Proof::kOver;
-    std::array<std::byte, 56> join_bytes_{};  // the last join message, padded with zeroes
-    std::unique_ptr<wire::AuthTranscript> transcript_;
-    std::string refusal_;   // the last rejection that was logged
-    bool refused_ = false;  // this connection was rejected, and the reason was logged
+    std::unique_ptr<wire::AuthInitiator> auth_;  // while it authenticates; prove() shows the order
+    std::string target_name_;  // that the SE proved in the first join; later ones require it
+    std::string refusal_;      // the last rejection that was logged
+    bool refused_ = false;     // this connection was rejected, and the reason was logged
 
     std::unique_ptr<Storage> storage_volumes_;  // of an RS
 

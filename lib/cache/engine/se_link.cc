@@ -45,6 +45,14 @@ Status Engine::SeLink::start(std::span<std::byte> part) {
     return Status::ok();
 }
 
+wire::CacheJoin Engine::SeLink::join() const {
+    return {.engine = engine_.options_.identity,
+            .memory = part_.size(),
+            .incarnation = incarnation_,
+            .storage = storage_,
+            .is_storage = storage_volumes_ != nullptr};
+}
+
 void Engine::SeLink::connect() noexcept {
     if (stopping_) return;
     // Operations in progress may still change contents and headers (CE1). The wait also ensures that no
@@ -59,14 +67,8 @@ void Engine::SeLink::connect() noexcept {
     if (status) {
         link_ = std::move(*link);
         std::array<std::byte, 64> data;
-        size_t length = wire::encode_cache_join({.engine = engine_.options_.identity,
-                                                 .memory = part_.size(),
-                                                 .incarnation = incarnation_,
-                                                 .storage = storage_,
-                                                 .is_storage = storage_volumes_ != nullptr},
-                                                data);
-        join_bytes_ = wire::padded_for_proof({data.data(), length});
-        proof_ = Proof::kOver;
+        const size_t length = wire::encode_cache_join(join(), data);
+        auth_.reset();
         status = link_->connect(*engine_.nets_[net_].poller, address_, {data.data(), length});
     }
     if (status) return;
@@ -140,58 +142,38 @@ bool Engine::SeLink::welcomed(std::span<const std::byte> data) noexcept {
 // ---- Proofs ----------------------------------------------------------------------------------------------
 
 bool Engine::SeLink::begin_proving(std::span<const std::byte> data) noexcept {
-    const NamedSecret& own = engine_.options_.secret;
-    if (own.name.empty())
+    if (engine_.options_.secret.name.empty())
         return refuse("the target accepts only cache engines that authenticate: use --secret-file");
-    proof_ = Proof::kNotYet;
-    transcript_ = std::make_unique<wire::AuthTranscript>();
-    transcript_->binding(link_->channel_binding());
-    wire::AuthStart start{.name = own.name};
-    fill_unpredictable(start.nonce);
+    auth_ = std::make_unique<wire::AuthInitiator>(engine_.options_.secret, target_name_);
+    // The join is the same as in connect(): nothing changes it in between.
+    std::array<std::byte, 64> sent;
+    const size_t sent_length = wire::encode_cache_join(join(), sent);
     std::array<std::byte, 256> out;
-    const size_t length = wire::encode_auth_start(start, out);
-    const bool whole = transcript_->logins(join_bytes_, wire::padded_for_proof(data)) &&
-                       transcript_->start({out.data(), length});
-    WSS_ASSERT(whole, "padded logins have a fixed length");
+    const size_t length = auth_->start(wire::padded_for_proof({sent.data(), sent_length}),
+                                       wire::padded_for_proof(data), link_->channel_binding(), out);
     link_->wrote(wire::put_bytes(wire::RecordType::kAuthStart, {out.data(), length}, link_->room()));
     return true;
 }
 
-// The order of records: CHALLENGE, this engine's proof, RESULT with the SE's proof, the welcome, and then all
+// The order of records: CHALLENGE with the SE's proof, this engine's proof, RESULT, the welcome, and then all
 // others.
 bool Engine::SeLink::prove(const wire::Record& record) noexcept {
-    wire::AuthChallenge challenge;
-    if (proof_ == Proof::kChallenged && record.type == wire::RecordType::kAuthResult)
-        return take_result(record);
-    if (proof_ == Proof::kTheirs && record.type == wire::RecordType::kWelcome) {
-        proof_ = Proof::kOver;
-        return welcomed(record.body);
-    }
-    if (proof_ != Proof::kNotYet || record.type != wire::RecordType::kAuthChallenge ||
-        wire::parse_auth_challenge(record.body, challenge) != wire::ParseError::kNone ||
-        !transcript_->challenge(record.body))
-        return false;
-    proof_ = Proof::kChallenged;
     std::array<std::byte, 256> out;
-    const Digest proof =
-        transcript_->proof(engine_.options_.secret.secret, wire::AuthTranscript::Prover::kInitiator);
-    const size_t length = wire::encode_auth_proof(proof, out);
-    link_->wrote(wire::put_bytes(wire::RecordType::kAuthProof, {out.data(), length}, link_->room()));
-    return true;
-}
-
-bool Engine::SeLink::take_result(const wire::Record& record) noexcept {
-    wire::AuthResult result;
-    if (wire::parse_auth_result(record.body, result) != wire::ParseError::kNone) return false;
-    if (!result.granted) return refuse("refused: " + result.text);
-    const NamedSecret& own = engine_.options_.secret;
-    if (!equal_in_constant_time(result.proof,
-                                transcript_->proof(own.secret, wire::AuthTranscript::Prover::kTarget)))
-        return refuse("the target could not prove that it knows the secret of '" + own.name +
-                      "': it is not the intended target, or messages are modified in transit");
-    proof_ = Proof::kTheirs;
-    transcript_.reset();
-    return true;
+    if (record.type == wire::RecordType::kAuthChallenge) {
+        const auto length = auth_->take_challenge(record.body, out);
+        if (!length && length.status().code() == Code::kPermission) return refuse(length.status().text());
+        if (!length) return false;
+        link_->wrote(wire::put_bytes(wire::RecordType::kAuthProof, {out.data(), *length}, link_->room()));
+        return true;
+    }
+    if (record.type == wire::RecordType::kAuthResult) {
+        const Status granted = auth_->take_result(record.body);
+        return granted.code() == Code::kRefused ? refuse("refused: " + granted.text()) : granted.is_ok();
+    }
+    if (record.type != wire::RecordType::kWelcome || !auth_->is_granted()) return false;
+    target_name_ = auth_->target_name();
+    auth_.reset();
+    return welcomed(record.body);
 }
 
 // An end that only receives does not notice that its peer has lost power. So during a silence this engine
@@ -261,6 +243,10 @@ void Engine::SeLink::stop() noexcept {
 void Engine::SeLink::link_over(RecordLink&, const Status& why) noexcept {
     static log::Limiter limiter(2);
     last_error_ = why.to_string();
+    if (auth_ != nullptr && !auth_->is_target_proven() && !refused_)
+        last_error_ +=
+            " (it did not answer the authentication: a target of an earlier release does not accept "
+            "version 2)";
     engine_.reactor_.cancel(look_);
     if (!std::exchange(refused_, false) && !stopping_ && limiter.allow())
         log::warning("{}: {}; joining again", address_.to_string(), last_error_);

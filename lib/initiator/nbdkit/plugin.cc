@@ -32,6 +32,7 @@ namespace {
 struct Settings {
     std::string target;
     std::string volume;
+    std::string target_name;
     std::string files[4];  // as in kFiles
     wss_options options{.size = sizeof(wss_options)};
 };
@@ -97,6 +98,11 @@ int plugin_config(const char* key, const char* value) {
         settings.volume = value;
         return 0;
     }
+    if (std::string_view(key) == "target-name") {
+        settings.target_name = value;
+        settings.options.target_name = settings.target_name.c_str();
+        return 0;
+    }
     for (size_t i = 0; i < std::size(kFiles); ++i) {
         if (std::string_view(key) != kFiles[i].key) continue;
         // nbdkit may change its working directory.
@@ -119,10 +125,9 @@ int plugin_config(const char* key, const char* value) {
         return 0;
     }
     nbdkit_error(
-        "unknown parameter '%s'; the plugin accepts target, volume, secret-file, tls-ca, tls-cert, tls-key, "
-        "channels, depth, "
-        "connect-timeout, "
-        "request-timeout and reconnect-timeout",
+        "unknown parameter '%s'; the plugin accepts target, volume, secret-file, target-name, tls-ca, "
+        "tls-cert, "
+        "tls-key, channels, depth, connect-timeout, request-timeout and reconnect-timeout",
         key);
     return -1;
 }
@@ -264,6 +269,8 @@ constexpr char kHelp[] =
     "shm:///PATH\n"
     "volume=NAME                 the volume (default: the NBD export name)\n"
     "secret-file=FILE            this client's NAME:SECRET line, as in the target's --secrets (mode 600)\n"
+    "target-name=NAME            the name that the target must prove with it (default: that of the first "
+    "login)\n"
     "tls-ca=FILE                 authorities of the target's certificate (tls://; PEM)\n"
     "tls-cert=FILE tls-key=FILE  client certificate, for a target that requires one\n"
     "channels=N                  connections to the target (1)\n"

@@ -27,6 +27,7 @@ BlockTarget::~BlockTarget() {
 
 void BlockTarget::start() {
     block::Service::Options options;
+    options.secrets = secrets_;
     options.arena_bytes = 2 * 1024 * 1024;
     options.epoch_base = (uint64_t{node_.incarnation()} + 1) << 32;
     auto service = block::Service::create({&reactor_}, *volumes_, {fabric_.get()}, options);

@@ -16,12 +16,15 @@ class BlockTarget {
     BlockTarget(Node& node, const fabric::SimNetwork& network, io::SimDisk& disk);
     ~BlockTarget();
 
+    // Makes initiators authenticate. Call before start().
+    void use_secrets(std::shared_ptr<const auth::SecretBook> secrets) { secrets_ = std::move(secrets); }
     // start() and stop() only begin; the world must be stepped until they end.
     void start();
     void stop();
     bool started() const { return started_; }
     bool stopped() const { return stopped_; }
     const Status& status() const { return status_; }
+    block::Service& service() { return *service_; }  // once started
 
   private:
     void volume_created(const Status& status);
@@ -31,6 +34,7 @@ class BlockTarget {
     reactor::Reactor reactor_;
     std::unique_ptr<fabric::Fabric> fabric_;
     std::unique_ptr<volume::VolumeSet> volumes_;
+    std::shared_ptr<const auth::SecretBook> secrets_;
     std::unique_ptr<block::Service> service_;
     bool started_ = false;
     bool stopped_ = false;

@@ -2,6 +2,8 @@
 // A target that requires secrets, and an initiator that has one.
 #pragma once
 
+#include <algorithm>
+
 #include "lib/wire/auth.h"
 #include "tests/unit/target/world.h"
 
@@ -11,10 +13,11 @@ inline constexpr uint32_t kCaps = WSS_CAP_AUTHENTICATE | WSS_CAP_NOTIFY;
 inline const Secret kAlice("the secret of alice");
 inline const Secret kBob("the secret of bob 12");
 
-inline WorldOptions guarded() {
+// `version_1`: names that may use version 1 of the authentication.
+inline WorldOptions guarded(std::vector<std::string> version_1 = {}) {
     WorldOptions options;
     options.service.secrets = std::make_shared<const auth::SecretBook>(
-        "vault", std::vector<NamedSecret>{{"alice", kAlice}, {"bob", kBob}});
+        "vault", std::vector<NamedSecret>{{"alice", kAlice}, {"bob", kBob}}, std::move(version_1));
     return options;
 }
 
@@ -30,7 +33,7 @@ class Prove {
         EXPECT_TRUE(world.until([&] { return client->established() || client->refused(); }));
     }
     void start(const std::string& name, byte nonce = byte{7}) {
-        wire::AuthStart words{.name = name};
+        wire::AuthStart words{.name = name, .version = version};
         words.nonce.fill(nonce);
         start_.resize(sizeof(wss_srp_auth_start));
         ASSERT_EQ(wire::encode_auth_start(words, start_), start_.size());
@@ -45,7 +48,17 @@ class Prove {
         EXPECT_TRUE(transcript.logins(request, response()));
         EXPECT_TRUE(transcript.start(start_));
         EXPECT_TRUE(transcript.challenge(challenge_));
-        return transcript.proof(secret, prover);
+        return transcript.proof(version == 1 ? secret : wire::auth_key(secret, target_name), prover);
+    }
+    wire::AuthChallenge challenge() const {
+        wire::AuthChallenge words;
+        EXPECT_EQ(wire::parse_auth_challenge(challenge_, words), wire::ParseError::kNone);
+        return words;
+    }
+    // Whether the target has proven, in the challenge, that it knows the secret.
+    bool is_target_proven(const Secret& secret) {
+        const auto proofs = challenge().proofs;
+        return std::find(proofs.begin(), proofs.end(), proof(secret, Prover::kTarget)) != proofs.end();
     }
     void send(const Digest& proof) {
         std::array<byte, sizeof(wss_srp_auth_proof)> message;
@@ -75,6 +88,8 @@ class Prove {
     }
 
     wire::LoginRequest login;
+    uint8_t version = WSS_AUTH_VERSION;
+    std::string target_name = "vault";  // from which the key is derived
     std::vector<byte> start_, challenge_;
 
   private:
