@@ -16,6 +16,7 @@ from tests.system.test_block_bad_use import refused
 ALICE = "alice:correct-horse-battery-staple"
 SECRET = ALICE.split(":")[1]
 IMPOSTOR_PORT = 5559
+RELAY_PORT = 5560
 VOLUMES = {"disk": f"aio:{RUN}/auth.img,size=64M,create"}
 
 
@@ -57,11 +58,12 @@ def test_target_refuses_a_driver_with_a_wrong_or_missing_secret_with_the_reason(
         readable = keep(vm, "readable", ALICE, mode="644")
         to = f"wssctl map {target.address} disk"
         refused(vm, to, "requires authentication")
-        refused(vm, f"{to} --secret-file {wrong}", "the target has no initiator 'alice' with this secret")
-        refused(vm, f"{to} --secret-file {unknown}", "the target has no initiator 'mallory' with this secret")
+        refused(vm, f"{to} --secret-file {wrong}", "the target 'vault' could not prove that it knows the secret of 'alice'")
+        refused(vm, f"{to} --secret-file {unknown}", "the target 'vault' could not prove that it knows the secret of 'mallory'")
         refused(vm, f"{to} --secret-file {readable}", "mode 0644 lets others")
         refused(vm, f"{to} initiator=carol", "there is no logon key 'wss:carol'")
-        assert "with this secret" in vm.run(f"{to} --secret-file {wrong}; cat /sys/class/wss/last_error", check=False).stdout
+        refused(vm, f"{to} target_name=vault", "target_name= needs initiator=")
+        assert "could not prove" in vm.run(f"{to} --secret-file {wrong}; cat /sys/class/wss/last_error", check=False).stdout
         assert target.counters()["refused_logins"] >= 2
         mine = keep(vm, "alice", ALICE)
         device = driver.map(target, "disk", f"--secret-file {mine}")
@@ -113,8 +115,45 @@ def test_driver_reports_the_reason_if_a_changed_secret_prevents_reconnection(vm:
         keep(vm, "book", "alice:something-else-entirely")
         target.process.kill()
         target.start()
-        wait_until(lambda: "with this secret" in vm.run(f"cat {SESSION}/last_error").stdout, "last_error has the reason", 60)
+        wait_until(lambda: "could not prove" in vm.run(f"cat {SESSION}/last_error").stdout, "last_error has the reason", 60)
         assert driver.state() == "recovering"
+
+
+def test_driver_connects_only_to_the_target_of_the_given_name_or_of_the_first_login(vm: Vm) -> None:
+    mine = keep(vm, "alice", ALICE)
+    with loaded(vm) as driver, guarded(vm) as target:
+        refused(vm, f"wssctl map {target.address} disk --secret-file {mine} target_name=safe",
+                "the target there is 'vault', but 'safe' is expected")
+        device = driver.map(target, "disk", f"--secret-file {mine} target_name=vault")
+        assert vm.run(f"cat {SESSION}/target_name").stdout.strip() == "vault"
+        driver.unmap(device)
+        driver.map(target, "disk", f"--secret-file {mine}")
+        assert vm.run(f"cat {SESSION}/target_name").stdout.strip() == "vault"
+        target.process.kill()
+        with Target(vm, VOLUMES, f"--secrets {keep(vm, 'book', ALICE)} --name safe"):
+            wait_until(lambda: "but 'vault' is expected" in vm.run(f"cat {SESSION}/last_error").stdout, "last_error has the reason", 60)
+            assert driver.state() == "recovering"
+        target.start()
+        driver.wait_for_state("live")
+
+
+def test_relay_cannot_forward_the_login_of_the_driver_or_of_a_program(pair: Lab) -> None:
+    vm, server = pair.vms
+    mine = keep(vm, "alice", ALICE)
+    with loaded(vm) as driver, guarded(server) as target:
+        relay = server.start("$BUILD/conformance_tests", env={
+            "WSS_TEST_RELAY": f"rdma://{server.address}:{RELAY_PORT},rdma://{target.address.removeprefix('rdma://')}"})
+        try:
+            relay.wait_for("listening")
+            reason = "a relay forwards the login"
+            refused(vm, f"wssctl map {server.address}:{RELAY_PORT} disk --secret-file {mine}", reason)
+            relay.wait_for("forwarded 2")
+            refused(vm, f"wssctl discover {server.address}:{RELAY_PORT} --secret-file {mine}", reason, seconds=120)
+            relay.wait_for("forwarded 4")
+        finally:
+            relay.kill()
+        assert target.ask("session list")["sessions"] == []
+        driver.map(target, "disk", f"--secret-file {mine}")
 
 
 def test_access_list_determines_what_the_driver_sees_and_may_write(vm: Vm) -> None:
