@@ -212,6 +212,7 @@ class Guest:
         self.address = address  # of its RDMA device
         self.share = share  # the path, in this machine, of the directory that all machines and the lab share
         self.klog = KernelLog(name)
+        self.directory = str(paths.REPOSITORY)  # where commands run by default
         build = paths.build_directory()
         self.environment = {
             "PATH": f"{build}/bin:{build}:{PATH}",
@@ -255,7 +256,7 @@ class Guest:
         spec = {
             "argv": argv,
             "env": {**self.environment, **(env or {})},
-            "cwd": cwd or str(paths.REPOSITORY),
+            "cwd": cwd or self.directory,
             "tty": tty,
             "deferred": self.deferred_output and not tty and on_output is None,
         }

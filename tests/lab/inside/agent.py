@@ -20,7 +20,7 @@ import time
 try:
     import frames  # in a guest, where this file is the program
 except ImportError:
-    from tests.lab.inside import frames  # for host_guest.py, which uses a function of it
+    from tests.lab.inside import frames  # for host_guest.py and tests/hardware/agent.py
 
 CHUNK = 32 * 1024
 OPEN_FILES = 65536
@@ -102,9 +102,12 @@ def become(spec, streams, terminal):
 
 
 class Agent:
-    def __init__(self):
-        self.port = os.open(find_port(), os.O_RDWR | os.O_NONBLOCK)
-        self.kmsg = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
+    def __init__(self, incoming, outgoing, kmsg):
+        """Frames arrive on one descriptor and leave on the other, which may be the same. `kmsg` is -1 if the kernel log is not
+        streamed. The descriptors do not block."""
+        self.incoming = incoming
+        self.outgoing = outgoing
+        self.kmsg = kmsg
         self.parser = frames.Parser()
         self.commands = {}  # number -> Command that has not been reaped
         self.outputs = {}  # file descriptor -> (Command, frame kind)
@@ -116,8 +119,9 @@ class Agent:
         signal.set_wakeup_fd(wakeup_write, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        for fd in (self.port, self.kmsg, self.wakeup):
-            self.poll.register(fd, select.POLLIN)
+        for fd in (self.incoming, self.kmsg, self.wakeup):
+            if fd >= 0:
+                self.poll.register(fd, select.POLLIN)
         self.handlers = {
             frames.SPAWN: self.on_spawn,
             frames.STDIN: self.on_stdin,
@@ -132,14 +136,14 @@ class Agent:
         view = memoryview(frames.pack(kind, number, payload))
         while view:
             try:
-                view = view[os.write(self.port, view) :]
+                view = view[os.write(self.outgoing, view) :]
             except BlockingIOError:
                 self.wait_for_lab()
 
     def wait_for_lab(self):
         """Waits until the lab accepts more data. Powers the machine off if the lab is gone, as a write would block for ever."""
         port = select.poll()
-        port.register(self.port, select.POLLOUT)
+        port.register(self.outgoing, select.POLLOUT)
         for _, events in port.poll():
             if events & select.POLLHUP:
                 self.on_poweroff(0, b"")
@@ -151,7 +155,7 @@ class Agent:
                 self.ready(fd)
 
     def ready(self, fd):
-        if fd == self.port:
+        if fd == self.incoming:
             self.read_port()
         elif fd == self.kmsg:
             self.read_kmsg()
@@ -165,7 +169,7 @@ class Agent:
 
     def read_port(self):
         try:
-            data = os.read(self.port, CHUNK)
+            data = os.read(self.incoming, CHUNK)
         except BlockingIOError:
             return
         if not data:
@@ -176,7 +180,7 @@ class Agent:
     def read_kmsg(self):
         """Forwards all available records, several in each frame."""
         records = []
-        while True:
+        while self.kmsg >= 0:
             try:
                 records.append(os.read(self.kmsg, 8192))
             except BlockingIOError:
@@ -365,4 +369,5 @@ if __name__ == "__main__":
     os.environ.clear()
     resource.setrlimit(resource.RLIMIT_NOFILE, (OPEN_FILES, OPEN_FILES))  # inherited by every command
     resource.setrlimit(resource.RLIMIT_MEMLOCK, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    Agent().run()
+    port = os.open(find_port(), os.O_RDWR | os.O_NONBLOCK)
+    Agent(port, port, os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)).run()
