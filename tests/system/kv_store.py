@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A key-value store of three wss-target processes in a machine of the lab, over soft RDMA, and clients with verified loads."""
+"""A key-value store of three wss-target processes in a machine, and clients with verified loads, by default in the same machine."""
 
 from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Sequence
 
 from tests.lab.guest import Guest, Process
 
-PORT = 5701
-PARTITIONS = 3
+PORTS = 5701, 5702, 5703  # one for each partition
 CLIENTS = 2  # processes that write the same keys at the same time
 LIMIT = 120  # seconds; an idle machine needs one second
 # Contention: 500 keys in a Zipfian distribution. Half of the transactions write.
@@ -34,9 +34,10 @@ def keys_of(modes: list[str]) -> int:
 class Store:
     """The partitions run during the `with` block and must exit without an error."""
 
-    def __init__(self, guest: Guest) -> None:
+    def __init__(self, guest: Guest, client: Guest | None = None, scheme: str = "rdma", ports: Sequence[int] = PORTS) -> None:
         self.guest = guest
-        self.addresses = ",".join(f"rdma://{guest.address}:{PORT + i}" for i in range(PARTITIONS))
+        self.client = client or guest
+        self.addresses = ",".join(f"{scheme}://{guest.address}:{port}" for port in ports)
         self.targets: list[Process] = []
 
     def __enter__(self) -> Store:
@@ -61,7 +62,7 @@ class Store:
         return f"exec kvctl --target {self.addresses} --timeout 60 --json {shlex.join([*modes, *words])}"
 
     def load(self, modes: list[str]) -> None:
-        self.guest.run(self.bench(modes, "load", 1), LIMIT)
+        self.client.run(self.bench(modes, "load", 1), LIMIT)
 
     def bench(self, modes: list[str], phase: str, transactions: int, seed: int = 1) -> str:
         properties = {**CONTENDED, "txnlen": keys_of(modes), "operationcount": transactions}
@@ -70,7 +71,7 @@ class Store:
 
     def verified(self, modes: list[str], transactions: int, limit: float) -> list[dict]:
         """Runs all clients concurrently, with `transactions` transactions each, and returns their results."""
-        clients = [self.guest.start(self.bench(modes, "run", transactions, seed)) for seed in range(1, CLIENTS + 1)]
+        clients = [self.client.start(self.bench(modes, "run", transactions, seed)) for seed in range(1, CLIENTS + 1)]
         ended = [client.wait(limit) for client in clients]
         return [json.loads(end.require().stdout.splitlines()[-1]) for end in ended]
 
