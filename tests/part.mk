@@ -25,7 +25,7 @@ FUZZERS := $(patsubst tests/fuzz/%.cc,%,$(wildcard tests/fuzz/*_fuzz.cc))
 unit: $(BUILD)/unit_tests ## build and run the unit tests (FILTER=pattern)
 	$(BUILD)/unit_tests --gtest_brief=1 $(if $(FILTER),--gtest_filter='$(FILTER)')
 
--include tests/lab/part.mk tests/native/part.mk tests/page/part.mk tests/rbd/part.mk tests/sim/part.mk tests/fuzz/part.mk tests/bench/part.mk tests/demo/part.mk tests/hostile/part.mk tests/chaos/part.mk tests/mutation/part.mk
+-include tests/lab/part.mk tests/native/part.mk tests/page/part.mk tests/rbd/part.mk tests/sim/part.mk tests/fuzz/part.mk tests/bench/part.mk tests/demo/part.mk tests/hardware/part.mk tests/hostile/part.mk tests/chaos/part.mk tests/mutation/part.mk
 
 CXX_FILES := $(shell git ls-files -co --exclude-standard '*.cc' '*.h' | grep -v '^kernel/')
 
