@@ -25,6 +25,7 @@ LONG = {
     "test_fewer_queues_at_first.py",
     "test_file_systems.py",
     "test_forced_unmap_of_mounted_disk.py",
+    "test_hardware_kit.py",
     "test_hung_target_steps.py",
     "test_interop.py",
     "test_kv_modes.py",
