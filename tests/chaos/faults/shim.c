@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Preloaded into a program under test. Moves its time of day, and lets its accesses to one file system fail or take
- * long, as the page that WSS_CHAOS_SHIM names demands at that moment (shim.py). The page also counts the effects.
- * Monotonic clocks stay as they are.
+ * Preloaded into a program under test. Moves its time of day, lets its accesses to one file system fail or take long,
+ * and lets its TCP connections break before they deliver a message, as the page that WSS_CHAOS_SHIM names demands at
+ * that moment (shim.py). The page also counts the effects. Monotonic clocks stay as they are.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -12,8 +12,10 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -27,6 +29,8 @@ struct page {
 	int64_t fail_writes, fail_syncs, fail_reads; /* every n-th fails with EIO; 0: none */
 	int64_t delay_us; /* of each access */
 	int64_t clock_reads, failures, delays; /* effects, counted here */
+	int64_t lose_replies; /* number of connections that still shall break */
+	int64_t lost_replies;
 };
 
 static volatile struct page *page;
@@ -181,4 +185,39 @@ int fsync(int file)
 	const int result = REAL(fsync)(file);
 
 	return is_failed(file, page ? page->fail_syncs : 0, &syncs) ? -1 : result;
+}
+
+/* --- connections --- */
+
+/* Only TCP: a peer over shm cannot lose what it has received. */
+static int is_tcp(int file)
+{
+	struct sockaddr_storage there;
+	socklen_t length = sizeof(there);
+
+	return getpeername(file, (struct sockaddr *)&there, &length) == 0 &&
+	       (there.ss_family == AF_INET || there.ss_family == AF_INET6);
+}
+
+/* The result of a receive, or an error if the connection breaks instead. */
+static ssize_t received(int file, ssize_t got)
+{
+	if (got <= 0 || !page || page->lose_replies <= 0 || !is_tcp(file))
+		return got;
+	if (__atomic_fetch_sub(&page->lose_replies, 1, __ATOMIC_RELAXED) <= 0)
+		return got;
+	__atomic_fetch_add(&page->lost_replies, 1, __ATOMIC_RELAXED);
+	shutdown(file, SHUT_RDWR);
+	errno = ECONNRESET;
+	return -1;
+}
+
+ssize_t recv(int file, void *data, size_t length, int flags)
+{
+	return received(file, REAL(recv)(file, data, length, flags));
+}
+
+ssize_t readv(int file, const struct iovec *data, int count)
+{
+	return received(file, REAL(readv)(file, data, count));
 }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A library in front of the C library of a program under test. It moves the program's time of day, and lets accesses to its disk
-fail or take long, while the program runs."""
+"""A library in front of the C library of a program under test. It moves the program's time of day, lets accesses to its disk fail
+or take long, and breaks its TCP connections, while the program runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pathlib import Path
 
 from tests.native.programs import build_shim, run
 
-FIELDS = ("clock_offset_us", "device", "fail_writes", "fail_syncs", "fail_reads", "delay_us", "clock_reads", "failures", "delays")
+FIELDS = ("clock_offset_us", "device", "fail_writes", "fail_syncs", "fail_reads", "delay_us", "clock_reads", "failures", "delays",
+          "lose_replies", "lost_replies")
 _WORD = struct.Struct("@q")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Disks that fail, slow down or fill up, and clocks that are moved, while the programs run."""
+"""Disks that fail, slow down or fill up, connections that break, and clocks that are moved, while the programs run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import random
 import time
 
 from ..actions import FAULT, OPERATION, Action
-from .store import Partition, Store
+from .store import CLIENTS, Partition, Store
 
 DAY = 86_400
 OFFSETS = (-DAY, -3600, -300, -45, -20, 20, 45, 300, 3600, DAY)  # seconds
@@ -78,6 +78,27 @@ def disk_actions(store: Store) -> list[Action]:
             Action("disk-fills", FAULT, lambda chance: {**some(chance), "how": how_to_end(chance)}, lambda **words: disk_fills(store, **words), ends=True),
             Action("disk-crawls", FAULT, lambda chance: {**some(chance), "milliseconds": chance.choice((1, 5, 30))},
                    lambda **words: disk_crawls(store, **words))]
+
+
+# --- connections ---
+
+
+def replies_are_lost(store: Store, name: str, count: int, seconds: float) -> bool:
+    """Breaks the client's next connections when a reply arrives, so that the client repeats requests that were executed."""
+    shim = store.shims[name]
+    before = shim.get("lost_replies")
+    for _ in range(count):
+        shim.set(lose_replies=1)
+        time.sleep(seconds)
+    shim.set(lose_replies=0)
+    return shim.get("lost_replies") > before
+
+
+def reply_action(store: Store) -> Action:
+    def draw(chance: random.Random) -> dict:
+        return {"name": chance.choice([name for name, kind in CLIENTS.items() if kind == "tcp"]), "count": chance.randint(3, 12), "seconds": round(chance.uniform(0.05, 0.3), 2)}
+
+    return Action("replies-are-lost", FAULT, draw, lambda **words: replies_are_lost(store, **words))
 
 
 # --- clocks ---

@@ -21,6 +21,7 @@ from .ledger_client import LedgerClient
 PARTITIONS = 3
 DISK_MIB = 256  # size of each partition's file system
 TERMINATE_MS = 300
+CLIENTS = {"bench0": "tcp", "bench1": "shm", "ledger0": "shm", "ledger1": "tcp"}  # and their fabrics
 
 
 class Partition(Process):
@@ -48,11 +49,10 @@ class Store:
                           "shm": [f"shm://{folder}/p{index}.shm" for index in range(PARTITIONS)]}
         self.partitions = [Partition(index, self) for index in range(PARTITIONS)]
         self.kvctl = {kind: Kvctl(build, ",".join(addresses)) for kind, addresses in self.addresses.items()}
-        self.shims = {f"{role}{number}": Shim(self.library, f"{role}{number}") for role in ("bench", "ledger") for number in range(2)}
-        self.benches = [BenchClient(f"bench{number}", self.kvctl[kind], seed, folder, self.shims[f"bench{number}"].prefix)
-                        for number, kind in enumerate(("tcp", "shm"))]
-        self.ledgers = [LedgerClient(f"ledger{number}", self.kvctl[kind], seed, folder, self.shims[f"ledger{number}"].prefix)
-                        for number, kind in enumerate(("shm", "tcp"))]
+        self.shims = {name: Shim(self.library, name) for name in CLIENTS}
+        self.benches, self.ledgers = ([make(name, self.kvctl[kind], seed, folder, self.shims[name].prefix)
+                                       for name, kind in CLIENTS.items() if name.startswith(role)]
+                                      for role, make in (("bench", BenchClient), ("ledger", LedgerClient)))
         self.processes: list[Process] = [*self.partitions, *self.benches, *self.ledgers]
 
     def command_of(self, partition: Partition) -> list[str]:

@@ -13,7 +13,7 @@ from ..faults.signals import signal_actions
 from ..waits import wait_for
 from .. import limits
 from .bench_client import ALGORITHMS, check_histories
-from .faults import Clocks, disk_actions, restart
+from .faults import Clocks, disk_actions, reply_action, restart
 from .operations import rebuild, remove_filling, store_actions
 from .store import Store
 
@@ -25,7 +25,7 @@ class KvWorld:
         self.processes = self.store.processes
         addresses = [address for addresses in self.store.addresses.values() for address in addresses]
         self.actions: list[Action] = [*store_actions(self.store), *self.clocks.actions(), *signal_actions(self.processes),
-                                      *disk_actions(self.store), hostile_action(build / "wss-attack", addresses, "kv")]
+                                      *disk_actions(self.store), reply_action(self.store), hostile_action(build / "wss-attack", addresses, "kv")]
         self.chance = random.Random(f"{seed} episodes")
         self.episodes = self.in_histories = 0
         self.rebuilt = 0
