@@ -7,7 +7,7 @@ namespace wss::affinity {
 
 namespace {
 
-// One run of the model. Between two ends of operators, every worker has a constant speed.
+// One run of the model. A worker's speed changes only at moments when an operator ends.
 class Simulation {
   public:
     Simulation(const Cluster& cluster, const Operators& operators, Policy policy, uint64_t seed)
@@ -24,7 +24,7 @@ class Simulation {
     struct Running {
         uint32_t index, node;
         double cost;      // seconds at full speed
-        double left = 1;  // of the operator
+        double left = 1;  // fraction of the operator that is not done yet
         double speed = 0;
     };
 
@@ -38,7 +38,7 @@ class Simulation {
         }
     }
 
-    // An operator is as slow as the most saturated storage that it reads.
+    // The most saturated storage that an operator reads determines its speed.
     void set_speeds() {
         std::vector<double> demand(cluster_.nodes);
         for (const Running& one : running_)
@@ -53,7 +53,7 @@ class Simulation {
         }
     }
 
-    // Proceeds to the next end of an operator.
+    // Advances the time to the moment when the next operator ends.
     void advance() {
         constexpr double kRounding = 1e-9;
         set_speeds();
@@ -117,7 +117,7 @@ double bound_seconds(const Cluster& cluster, const Operators& operators) {
             stored[home] += one.accesses[home];
             all += one.accesses[home];
         }
-    // Enough in any case: all accesses one after the other, at the lowest rate.
+    // `enough` is the time of all accesses one after the other, at the lowest rate.
     const Rates& rates = cluster.rates;
     double infeasible = 0, enough = all / std::min({rates.local, rates.remote, rates.storage});
     for (int i = 0; i < kHalvings; ++i) {

@@ -7,15 +7,16 @@
 // distributed unevenly. Ignoring the homes wastes the network. Policy kAffinity avoids both:
 //
 //  AF1  A node runs the operators whose home it is, the longest one first.
-//  AF2  A node without such operators steals the shortest operator of the node with the most time left, if
-//       it ends that operator before that node could have ended all of its own.
-//  AF3  A decision examines every node and every worker once, and of each queue only the end.
+//  AF2  A node that has no such operators left takes the shortest operator from the queue of the node with
+//       the most time left. It does so only if it would end that operator before the other node could end all
+//       of its own.
+//  AF3  A decision examines every node and every worker once, but only the end of each queue.
 //
 // AF2 uses measured rates. If they are correct and storage is not saturated, no steal delays the last
 // operator of a node, so kAffinity is never slower than kLocal. choose() covers the other cases with the
 // model.
 //
-// Work stealing: Blumofe and Leiserson, JACM 1999; the longest first: Graham, SIAM 1969.
+// Work stealing: Blumofe and Leiserson, JACM 1999; longest operator first: Graham, SIAM 1969.
 //
 // Thread-safety: none; the caller serialises take() and ended().
 #pragma once
@@ -29,9 +30,9 @@ namespace wss::affinity {
 
 // Accesses per second.
 struct Rates {
-    double local = 0;   // of a node, with all its workers, to its own storage
-    double remote = 0;  // of a node, with all its workers, to the storage of other nodes
-    double storage = std::numeric_limits<double>::infinity();  // of one node's storage, to all nodes
+    double local = 0;   // of one node's workers together, to its own storage
+    double remote = 0;  // of one node's workers together, to other nodes' storage
+    double storage = std::numeric_limits<double>::infinity();  // of one node's storage, by all nodes together
 };
 
 struct Cluster {
@@ -41,7 +42,7 @@ struct Cluster {
 };
 
 struct Operator {
-    std::vector<uint32_t> accesses;  // by the node that stores the blocks
+    std::vector<uint32_t> accesses;  // indexed by the node that stores the blocks
 };
 using Operators = std::vector<Operator>;
 
@@ -56,11 +57,11 @@ class Schedule {
   public:
     static constexpr uint32_t kNone = UINT32_MAX;
 
-    // REQUIRES: rates above zero; each operator has an access, and a count for each node.
+    // REQUIRES: all rates are above zero; each operator has at least one access, and one count for each node.
     Schedule(const Cluster& cluster, const Operators& operators, Policy policy, uint64_t seed = 1);
 
-    // The operator that a free worker of `node` runs next, or kNone: the worker is not needed any more.
-    // `now`: seconds since any fixed moment.
+    // The operator that a free worker of `node` runs next, or kNone if the worker is no longer needed. `now`
+    // is in seconds since any fixed moment.
     uint32_t take(uint32_t node, double now);
     // REQUIRES: take() has returned `index`, and this is the first call for it.
     void ended(uint32_t index);
@@ -71,11 +72,11 @@ class Schedule {
   private:
     struct Running {
         uint32_t index;
-        double end;  // expected
+        double end;  // when the operator is expected to end, in seconds
     };
     struct Node {
         std::deque<uint32_t> queue;  // the longest operator first
-        double queued = 0;           // seconds of one worker for them
+        double queued = 0;           // time that one worker would need for the queue, in seconds
         std::vector<Running> running;
     };
 
@@ -90,11 +91,11 @@ class Schedule {
     std::vector<uint32_t> runs_on_;  // by operator
 };
 
-// The node that stores most of the operator's blocks, the first one of several.
+// The node that stores most of the operator's blocks. In a tie, it is the first such node.
 uint32_t home_of(const Operator& one);
 
-// ---- The model: workers that read at exactly these rates. The operators on a saturated storage slow down
-// alike.
+// ---- The model: workers that read at exactly these rates. If storage is saturated, all operators that read
+// it slow down by the same factor.
 
 struct Outcome {
     double seconds = 0;
@@ -102,10 +103,10 @@ struct Outcome {
 };
 Outcome model(const Cluster& cluster, const Operators& operators, Policy policy, uint64_t seed = 1);
 
-// The fastest of kAffinity, kLocal and kRemote in the model; kAffinity if others are as fast.
+// The fastest of kAffinity, kLocal and kRemote in the model; kAffinity in a tie.
 Policy choose(const Cluster& cluster, const Operators& operators);
 
-// The shortest time that local and remote capacity allow together, for any placement of single accesses.
+// The shortest time that the local and remote rates allow, even if each access could be placed on any node.
 // No schedule is faster in the model.
 double bound_seconds(const Cluster& cluster, const Operators& operators);
 

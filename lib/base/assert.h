@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// WSS_ASSERT: for programming errors only. Input from outside must never make it fail. It is active in
-// release builds, too.
+// WSS_ASSERT: for programming errors only. Input from outside must never make it fail. Release builds check
+// it, too.
 #pragma once
 
 namespace wss {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The seams of time and randomness. Code that runs in the deterministic simulation takes the time, and all
-// random numbers that decide its course, from here and not from the operating system. So the simulated code
-// is the shipped code. Nonces come from fill_unpredictable() (hmac.h).
+// The seams of time and randomness. Code that runs in the deterministic simulation gets the time, and all
+// random numbers that affect its behaviour, through these interfaces and not from the operating system. So
+// the simulation runs the shipped code. Nonces come from fill_unpredictable() (hmac.h).
 //
 // Thread-safety: SystemClock is stateless. A Random belongs to one thread.
 #pragma once
@@ -40,8 +40,8 @@ class SystemClock final : public Clock {
     Nanoseconds now() noexcept override;  // CLOCK_MONOTONIC
 };
 
-// xoshiro256**: a full 64-bit generator. The same seed gives the same sequence everywhere (std::
-// distributions do not).
+// xoshiro256**: a full 64-bit generator. The same seed gives the same sequence on every platform, which the
+// distributions of the standard library do not guarantee.
 class Random {
   public:
     explicit Random(uint64_t seed) noexcept;

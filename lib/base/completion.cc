@@ -39,7 +39,7 @@ std::vector<std::string> values_of(const CLI::Option& option) {
     return CLI::detail::split(type.substr(begin + 1, end - begin - 1), ',');
 }
 
-// State after the words before the one that is being typed.
+// What the command line contains before the word that is being typed.
 struct Place {
     const CLI::App* command;
     const CLI::Option* awaits_value = nullptr;  // the previous word is this option

@@ -12,8 +12,8 @@ class App;
 
 namespace wss {
 
-// Completions of the last of `words`: commands, options, or the values of the option before it. Empty where
-// any text is allowed, for example a file name.
+// Returns the completions of the last word of `words`: commands, options, or the values of the option before
+// it. The result is empty where any text is allowed, for example a file name.
 std::vector<std::string> completions(const CLI::App& app, const std::vector<std::string>& words);
 
 // If the command line requests completions, prints them, one per line, and returns true: the program must

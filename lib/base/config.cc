@@ -4,7 +4,7 @@
 
 // The library asserts conditions that it also handles: the text "[$]" would abort the program instead of
 // causing an error with a line number. Under NDEBUG the library would declare to the compiler that such bytes
-// never occur. So its assertions are switched off.
+// never occur. So this file switches the library's assertions off.
 #undef NDEBUG
 #define TOML_ASSERT(expression) static_assert(true)
 #define TOML_EXCEPTIONS 0
@@ -30,7 +30,8 @@
 
 namespace wss {
 
-// Larger files are not configurations. The limit also ends the reading of a device file without an end.
+// A larger file is not a configuration. The limit also stops the reading of an endless file such as
+// /dev/zero.
 constexpr size_t kFileMax = 4 << 20;
 
 void ConfigSchema::text(std::string key, std::string& value, Check check) {

@@ -3,8 +3,8 @@
 //
 // A program describes its keys by rows that point into its own plain struct. read_file() parses the file,
 // checks every value and fills the struct. Each error of a key names the file, line and key ("wss.toml:12:
-// volume[0].size: ..."). A syntax error names the file and line. An unknown key is an error, too: a misspelt
-// limit must not be silently ignored.
+// volume[0].size: ..."). A syntax error names the file and line. An unknown key is an error, too, because a
+// misspelt limit must not be silently ignored.
 //
 //   ConfigSchema schema;
 //   schema.text("control", config.control);

@@ -5,7 +5,7 @@
 
 #include <string_view>
 
-// Once for each name, outside of namespaces.
+// Use this once for each name, outside all namespaces.
 #define WSS_EMBED(name, file)                                                  \
     asm(".pushsection .rodata\n" #name "_begin:\n.incbin \"" file "\"\n" #name \
         "_end:\n.byte 0\n.popsection\n");                                      \

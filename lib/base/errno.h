@@ -12,8 +12,8 @@ namespace wss {
 // is ok.
 int errno_of(const Status& status);
 
-// Advice for the operator when a file could not be written because of `error`: "; make room …". Empty if the
-// text of the errno suffices.
+// Returns advice for the operator about a file that could not be written because of `error`, for example ";
+// make room …". The advice is empty if the text of the errno suffices.
 std::string_view advice_on_write(int error);
 
 }  // namespace wss

@@ -69,7 +69,8 @@ Status write_beside(const std::string& beside, const std::string& path, std::str
 
 }  // namespace
 
-// A process that passes text by a pipe writes it at once. This only bounds the wait for one that does not.
+// A process that passes text through a pipe normally writes it at once. This bounds the wait for one that
+// does not.
 constexpr int kPipeWait_ms = 5000;
 
 static bool wait_for_text(const Descriptor& pipe) {
@@ -109,7 +110,7 @@ Result<std::string> read_file(const std::string& path, size_t max) {
 }
 
 Status replace_file(const std::string& path, std::string_view text) {
-    // Open the folder first: once the file is replaced, only the disk itself may fail.
+    // Open the folder first, so that after the rename only a disk error can cause a failure.
     const std::string folder = std::filesystem::path(path).parent_path().string();
     Descriptor directory(::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!directory) return file_error(path, "open its folder");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small files of this project: read as a whole, and replaced so that a crash leaves the old or the new
-// contents.
+// Small files of this project. They are read as a whole and replaced atomically: after a crash, a file has
+// the old or the new contents.
 //
 // Thread-safety: all functions may be called from any thread. Two threads must not replace one file at the
 // same time (they would share its ".new").
@@ -32,18 +32,18 @@ class Descriptor {
     int fd_ = -1;
 };
 
-// Appends the rest of an open file, from its position. kInvalid when that is more than `max` bytes. If it is
-// a pipe that does not block, waits a few seconds for text.
+// Appends the rest of an open file to `text`, from the current position. Fails with kInvalid if that is more
+// than `max` bytes. If the file is a non-blocking pipe, waits a few seconds for text.
 Status read_rest(const Descriptor& file, const std::string& path, size_t max, std::string& text);
 
 // Returns the content of a file. sys_errno() is ENOENT if there is no such file. Does not wait for a process
 // to open a pipe.
 Result<std::string> read_file(const std::string& path, size_t max);
 
-// Succeeds only when `text` is on the medium under that name: it was written to a second file and synced, the
-// second file was renamed, and its folder was synced. The new file gets the owner and mode of the replaced
-// file. If there is none, or this process may not change the owner, it gets mode 600. After a failure the
-// file is unchanged, or contains `text` but may lose it in a power cut.
+// Succeeds only when `text` is on the medium under that name. It writes and syncs a second file, renames it
+// to the final name, and syncs the folder. The new file gets the owner and mode of the replaced file. If
+// there is none, or this process may not change the owner, it gets mode 600. After a failure the file is
+// unchanged, or contains `text` but may lose it in a power cut.
 Status replace_file(const std::string& path, std::string_view text);
 
 }  // namespace wss

@@ -14,7 +14,8 @@ namespace wss {
 // Syncs the folder that `path` is in, after `path` was created or renamed.
 Status sync_folder_of(const std::string& path);
 
-// Creates the folder if it does not exist, so that a crash does not undo this. Its parent must exist.
+// Creates the folder if it does not exist, and makes sure that a crash does not undo this. Its parent must
+// exist.
 Status make_folder(const std::string& path);
 
 }  // namespace wss

@@ -25,8 +25,8 @@ class Histogram {
     uint64_t max() const { return max_; }
     double mean() const;
     double stddev() const;
-    // The smallest value that at least `percent` percent of the recorded values do not exceed, rounded up to
-    // the end of its step, but at most max().
+    // Returns the smallest value v such that at least `percent` percent of the recorded values are at most v.
+    // It is rounded up to the end of its step, but not above max().
     uint64_t percentile(double percent) const;
 
   private:

@@ -17,8 +17,8 @@ using Digest = std::array<std::byte, 32>;
 // Digest of the concatenation of `parts`. The key may have any length.
 Digest hmac_sha256(std::string_view key, std::span<const std::span<const std::byte>> parts);
 
-// Takes the same time for equal and different bytes of the same length, wherever they differ, so that the
-// time does not show how close a guess was. Different lengths are never equal.
+// For inputs of the same length, the time does not depend on whether or where they differ. So it does not
+// show how close a guess was. Inputs of different lengths are never equal.
 bool equal_in_constant_time(std::span<const std::byte> a, std::span<const std::byte> b);
 
 // Random bytes from the operating system. Ends the process on failure, which does not occur on Linux.

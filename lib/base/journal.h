@@ -11,8 +11,8 @@ namespace wss::journal {
 
 inline constexpr std::string_view kError = "<3>", kWarning = "<4>", kInfo = "<6>", kDebug = "<7>";
 
-// True if JOURNAL_STREAM names the file of standard error. The variable alone proves nothing, because
-// children inherit it whatever their standard error is.
+// True if JOURNAL_STREAM names the file of standard error. The presence of the variable proves nothing,
+// because child processes inherit it even if their standard error goes elsewhere.
 bool is_standard_error() noexcept;
 
 }  // namespace wss::journal

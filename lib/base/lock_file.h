@@ -11,8 +11,9 @@
 
 namespace wss {
 
-// Opens the file, or creates it with mode 600. Does not follow links. Fails if another user, a group, or a
-// process with another link could open the file, because it could then lock the file forever.
+// Opens the file, or creates it with mode 600. Does not follow links. Fails if the file belongs to another
+// user, grants permissions to others, or has a second hard link: another user could then open the file and
+// lock it forever.
 Result<Descriptor> open_lock_file(const std::string& file);
 
 }  // namespace wss

@@ -13,7 +13,7 @@
 namespace wss {
 
 // Reads a list of processors as the kernel writes it ("2,4-7"). Returns them in the given order. Fails with
-// kInvalid if the text has another form, or names a processor twice or one that this process may not use.
+// kInvalid if the text has another form, names a processor twice, or names one that this process may not use.
 Result<std::vector<int>> parse_cpus(std::string_view text);
 
 // Number of processors that this process may use. It is at least 1.

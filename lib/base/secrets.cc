@@ -18,7 +18,7 @@ namespace {
 // Maximum number of lines of maximum length.
 constexpr off_t kFileMax = kSecretsMax * (kInitiatorNameMax + 1 + kSecretMax + 1);
 
-// The content of a secrets file, which is wiped at the end.
+// The contents of a secrets file. The destructor wipes them.
 struct Text {
     std::string bytes;
     ~Text() { OPENSSL_cleanse(bytes.data(), bytes.size()); }
@@ -137,7 +137,7 @@ Result<NamedSecret> read_own_secret(const std::string& path) {
 
 std::string make_secret_line(std::string_view name) {
     constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    constexpr size_t kCharacters = 43;  // of six bits each: 256 bits and two
+    constexpr size_t kCharacters = 43;  // six bits each, 258 in total
     std::array<std::byte, kCharacters> chance;
     fill_unpredictable(chance);
     std::string line(name);

@@ -21,7 +21,7 @@ constexpr size_t kInitiatorNameMax = 63;
 constexpr size_t kSecretMin = 16;
 constexpr size_t kSecretMax = 256;
 constexpr size_t kSecretsPerName = 2;
-// A file with more is not a secrets file.
+// A file with more secrets is rejected.
 constexpr size_t kSecretsMax = 4096;
 
 struct NamedSecret {
@@ -29,8 +29,8 @@ struct NamedSecret {
     Secret secret;
 };
 
-// 1 to 63 of A-Z a-z 0-9 . _ -, not starting with '.' or '-': the name of an initiator, cache engine or
-// target.
+// True if `name` is valid as the name of an initiator, cache engine or target: 1 to 63 of the characters A-Z
+// a-z 0-9 . _ -, the first of which is neither '.' nor '-'.
 bool is_peer_name(std::string_view name);
 Status check_initiator_name(std::string_view name);
 

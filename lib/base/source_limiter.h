@@ -13,7 +13,7 @@
 
 namespace wss::log {
 
-// As Limiter, but per source (a host, a process), so that a source that floods the log does not silence
+// Limits each source (a host, a process) separately, so that a source that floods the log does not silence
 // others. All sources together write at most kSourcesLimit lines per second. When a source may write again,
 // one more line reports the number of its suppressed lines.
 //

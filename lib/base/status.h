@@ -28,7 +28,7 @@ enum class Code : uint8_t {
     kExists,       // the object already exists
     kBusy,         // in use; try later or stop the user
     kExhausted,    // a limit was reached: credits, memory, queue slots
-    kUnavailable,  // peer, device or network is not available (now)
+    kUnavailable,  // peer, device or network is not available at present
     kTimedOut,     // a time limit was reached
     kClosed,       // the object is closing or closed
     kRefused,      // the peer refused
@@ -96,7 +96,7 @@ class [[nodiscard]] Result {
     std::variant<T, Status> state_;
 };
 
-// Returns from the enclosing function with the failure of `expression`.
+// If `expression` fails, returns its failure from the enclosing function.
 #define WSS_TRY(expression)                                                             \
     do {                                                                                \
         if (::wss::Status try_status_ = (expression); !try_status_) return try_status_; \

@@ -29,7 +29,7 @@ std::vector<double> ratios_in_turns(const std::vector<double>& values,
 
 // The values of the best of several settings, turn by turn. Each turn uses the settings with the highest
 // median of the *other* turns. A choice by the reported values themselves would favour those that are high by
-// chance. A single turn has no others, so that its own values decide.
+// chance. If there is only one turn, its own values decide.
 std::vector<double> best_in_turns(const std::vector<std::vector<double>>& settings);
 
 // The 95 % confidence interval of the median by the percentile bootstrap (Efron 1979). Resampling uses a

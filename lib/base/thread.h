@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// start_thread(): a std::thread, or an error if the system has no more. std::thread itself would throw.
+// start_thread() returns a std::thread, or an error if the system cannot create one. The constructor of
+// std::thread would throw.
 #pragma once
 
 #include <string_view>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A listening Unix socket and its file. open() replaces the file of a dead owner, but never that of a live
 // one. A lock on `<path>.lock` serialises processes that start or stop, from their check of the file until
-// others can detect their listener. The lock file, which only its owner can access (0600), remains.
+// others can detect their listener. The lock file has mode 0600 and is never removed.
 //
 // Thread-safety: all functions may be called from any thread. A UnixListener is a value.
 #pragma once
@@ -21,8 +21,8 @@ namespace wss {
 class UnixListener {
   public:
     // `type` is SOCK_STREAM or SOCK_SEQPACKET, optionally with SOCK_NONBLOCK. Only its owner can access the
-    // file (0600). kBusy: a live listener has the path, or another process holds its lock. kExists: the file
-    // is not a socket.
+    // file (0600). Fails with kBusy if a live listener has the path or another process holds its lock, and
+    // with kExists if the file is not a socket.
     static Result<UnixListener> open(const std::string& path, int type, int backlog);
     UnixListener() = default;
     UnixListener(UnixListener&&) = default;
@@ -43,7 +43,7 @@ class UnixListener {
     ino_t inode_ = 0;
 };
 
-// kInvalid when the path is empty or too long for a socket address.
+// Fails with kInvalid if the path is empty or too long for a socket address.
 Result<sockaddr_un> unix_address(const std::string& path);
 
 }  // namespace wss

@@ -35,7 +35,7 @@ struct DestageOptions {
     Nanoseconds retry_max = from_s(10);
     uint32_t failures_max = 16;
 };
-constexpr uint32_t kDestageRunMax = 256;  // lines: 1 MiB of the smallest
+constexpr uint32_t kDestageRunMax = 256;  // lines: 1 MiB at the smallest line size
 
 class DestagePlanner {
   public:

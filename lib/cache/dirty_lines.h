@@ -22,7 +22,7 @@ class DirtyLines {
     // True if nothing that was written() before the mark (Index::flush_mark()) is still dirty.
     bool flushed(uint64_t mark);
     // The time at which the oldest dirty data became dirty, whether it is being destaged or not; kNever if
-    // there is none. While lines are deferred it may be earlier than that.
+    // there is none. While lines are deferred, the result may be earlier than the true time.
     Nanoseconds since();
     // Visits the lines with dirty sub-blocks that are not being destaged, until `visit(Line&)` returns false:
     // the oldest first, the deferred ones last. A line that became dirty again while it is destaged is among
@@ -40,7 +40,7 @@ class DirtyLines {
     }
 
     // Makes the line the last of the deferred ones, even if it is already deferred. It must have dirty
-    // sub-blocks that are not being destaged, or be about to (Index::end_destage()).
+    // sub-blocks that are not being destaged, or be about to get some (Index::end_destage()).
     void defer(Line& line);
     // The line that was deferred first; nullptr if none is deferred.
     Line* first_deferred() { return deferred_.front(); }

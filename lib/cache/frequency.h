@@ -3,9 +3,9 @@
 // count-min sketch with conservative update; Cormode, Muthukrishnan 2005). Estimates are too high only if
 // other keys share all counters of a key.
 //
-// The sketch forgets: each use halves one counter, in turn, so that all are halved once every kMemory to 2 *
-// kMemory times capacity uses. Before it reads estimates, the caller reports the uses since the last time
-// with age().
+// The sketch forgets: each use halves the next counter in turn. So each counter is halved once in a number of
+// uses that is kMemory to 2 * kMemory times the capacity. Before the caller reads estimates, it must call
+// age() with the number of uses since the last call.
 #pragma once
 
 #include <algorithm>

@@ -9,7 +9,7 @@
 namespace wss::cache {
 
 uint32_t Index::shard_of(LineKey key, uint32_t shards) {
-    // Groups of 64 lines: long enough to merge, short enough to spread a volume over shards.
+    // Groups of 64 lines are long enough for merging and short enough to spread a volume over the shards.
     return shards <= 1 ? 0 : static_cast<uint32_t>(hash({key.volume, key.line >> 6}) % shards);
 }
 

@@ -19,8 +19,9 @@
 //
 // Rules
 //  X1  Only an operation that has entered a line may place it or report changes to its data, and only to the
-//      sub-blocks that it names. filled() and written() need exclusive access. So does invalidate(), except
-//      for sub-blocks that are not dirty, of a clean, dirty or destaging line: these need no operation.
+//      sub-blocks that it names. filled(), written() and invalidate() need exclusive access. There is one
+//      exception: invalidate() needs no operation for sub-blocks that are not dirty if the line is clean,
+//      dirty or destaging.
 //  X2  A pointer to a Line is valid while an operation is on the line, or until the next call that could
 //      evict it: place(), lose_engine(), leave() of its last operation.
 //  X3  Memory is allocated in blocks, as lines and slots are first used. No call takes longer with a larger
@@ -104,7 +105,8 @@ class Index {
     Index& operator=(const Index&) = delete;
 
     const LineGeometry& geometry() const { return geometry_; }
-    // The shard, of `shards`, that owns a line. Groups of adjacent lines share one, for merging.
+    // Returns which of the `shards` shards owns a line. Groups of adjacent lines are in one shard, so that
+    // their destaging can be merged.
     static uint32_t shard_of(LineKey key, uint32_t shards);
 
     // --- volumes and engines: control plane, may allocate
@@ -214,9 +216,9 @@ class Index {
     // if the line has lost its last holder.
     void end_destage(Line& line, const Destage& destage, Destaged result);
 
-    // --- erasing every copy: of a volume that is removed or reopened, or beyond the end of a volume. The
-    // operation is exclusive and names all sub-blocks. No part of the line is valid after begin_erase(). Its
-    // slots are free after erased().
+    // --- erasing every copy, because the volume is removed or reopened, or the line is beyond the volume's
+    // end. The operation is exclusive and names all sub-blocks. No part of the line is valid after
+    // begin_erase(). Its slots are free after erased().
     void begin_erase(Line& line, LineState how);  // kEvicting or kWiping
     void erased(Line& line);
 

@@ -102,7 +102,7 @@ class SeenChange {
         generation_ = generation;
         end_ = kNoEnd;
     }
-    // The volume was truncated at `end`: a copy that missed this restores nothing beyond.
+    // The volume was truncated at `end`: a copy that missed this restores nothing beyond it.
     void cut(uint32_t end) { end_ = std::min(end_, end); }
 
   private:

@@ -19,11 +19,11 @@
 //
 // Losses must be remembered across restarts: target/cache/membership.h saves them with the membership.
 //
-// Where the lost lines are not known, the whole volume is lost, and only the operator ends that. This happens
-// if the operator does not wait for engines after a restart, or if more lines were lost than are saved. Lines
-// that were lost before that can still be restored.
+// If it is not known which lines are lost, the whole volume counts as lost, and only the operator can end
+// that. This happens if the operator does not wait for engines after a restart, or if more lines were lost
+// than are saved. Lines that were lost before that can still be restored.
 //
-// The number of lost lines needs no limit: they were dirty in the index, which takes more memory for each.
+// The number of lost lines needs no limit: each was a dirty line of the index, which took more memory for it.
 //
 // Thread-safety: a value of one thread. Control plane: allocates; empty() and of() are for the datapath.
 #pragma once
@@ -64,8 +64,8 @@ class LostSubBlocks {
     bool is_whole(uint64_t volume) const noexcept { return whole_.contains(volume); }
     bool any_of(uint64_t volume) const noexcept;
     uint64_t sub_blocks_of(uint64_t volume) const noexcept;
-    // The time of the earliest loss, of these sub-blocks of the line or of any line of the volume; kNever if
-    // there is none. Volumes that are lost as a whole are ignored.
+    // Both return the time of the earliest loss, of these sub-blocks of the line or of any line of the
+    // volume, or kNever if there is none. They ignore volumes that are lost as a whole.
     Nanoseconds since(uint64_t volume, uint64_t line, SubBlocks sub_blocks) const noexcept;
     Nanoseconds since(uint64_t volume) const noexcept;
     // True if any part of the volume was lost later than `after` and not later than `until`.

@@ -19,8 +19,8 @@ constexpr std::array<Name, 4> kNames = {{{Policy::kNone, "none", "none"},
                                          {Policy::kBack, "write-back", "back"}}};
 
 // The touched sub-blocks that are whole in the line after the write: all but those that were not valid and
-// are written in part. Always one run, for only the first and the last sub-block of a write can be covered in
-// part.
+// are written in part. They form a single run, because only the first and the last sub-block of a write can
+// be covered in part.
 SubBlocks whole_after(const WriteFacts& facts) {
     return facts.touched & (facts.covered | facts.valid);
 }

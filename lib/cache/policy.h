@@ -30,7 +30,7 @@ Result<Policy> parse_policy(std::string_view text);  // these, or their short fo
 
 struct PolicySettings {
     Policy policy = Policy::kThrough;
-    // Allows write-back without a second copy. Only if the operator requests it.
+    // Allows write-back without a second copy. Set only if the operator requests it.
     bool unsafe = false;
 };
 // Ok if `settings` can be set for a volume now; otherwise the reason.

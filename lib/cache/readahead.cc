@@ -9,7 +9,7 @@ namespace wss::cache {
 ReadAhead::Stream* ReadAhead::follow(Stretch read) {
     for (uint32_t i = 0; i < followed_;) {
         Stream& stream = streams_[i];
-        // A read further behind `expected` wraps around.
+        // For a read further behind `expected`, the subtraction wraps around.
         const uint64_t reach = options_.gap_max;
         if (read.offset + reach - stream.expected <= 2 * reach) return &stream;
         if (turn_ - stream.used > kPatience)

@@ -72,7 +72,8 @@ uint32_t Replacement::insert(LineKey key, void* owner) {
     return index;
 }
 
-// Applies the uses of a line, as if one by one, except for the order among lines.
+// Applies the counted uses of a line. The result is the same as if each use had been applied when it
+// happened, except for the order among lines.
 void Replacement::make_up(uint32_t index) {
     Node& node = nodes_[index];
     frequency_.add(node.key, std::exchange(node.uses, uint8_t{0}));
@@ -143,7 +144,8 @@ uint32_t Replacement::find_ghost(LineKey key) const {
     return at;
 }
 
-// A miss on a ghost would have been a hit if its part were larger: adjusts the size of the window.
+// Adjusts the size of the window after a miss on a ghost. The miss would have been a hit if the ghost's part
+// were larger.
 void Replacement::heed_ghost(LineKey key) {
     uint32_t ghost = find_ghost(key);
     if (ghost == kNone) return;

@@ -12,11 +12,12 @@
 //   main ghost     a line that was recently evicted from the main part: a miss on it makes the window shrink
 //
 // The main part has two segments: *probation*, where lines enter and leave, and *protected*, four fifths of
-// it, for lines that were used while in probation. All five are lists in the order of use, oldest first.
+// it, for lines that were used while in probation. The window, both segments and both kinds of ghosts are
+// lists in the order of use, oldest first.
 //
 // A use of a resident line only increments its counter, because it is part of every cache hit. The effect is
 // applied when the line reaches the front of its list and would be evicted: its uses are added to the
-// frequencies, and the line moves to where a use places it.
+// frequencies, and the line moves to the place that a use would have given it.
 //
 // Documentation/decisions compares the policy with LRU, ARC, S3-FIFO, LIRS and the optimum; `wssbench
 // cache-sim` measures it.
@@ -135,7 +136,7 @@ uint32_t Replacement::first_unused(Part part, MayGo&& may_go) {
     return kNone;
 }
 
-// After many hits every line may have been used: then take the oldest that may go.
+// After many hits, every examined line may have been used. Then take the oldest that may go.
 template <typename MayGo>
 void* Replacement::any_that_may_go(MayGo&& may_go) const {
     for (Part part : {kProbation, kProtected, kWindow}) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SlotPool: the free and taken slots of one engine. Every call is O(1), amortized. No entry is accessed
-// before its slot is used, so a pool of millions of slots is created as fast as a small one.
+// SlotPool: the free and taken slots of one engine. Every call takes amortized constant time. No entry is
+// accessed before its slot is used, so a pool of millions of slots is created as fast as a small one.
 //
 // Returned slots are in a stack. Slots that were never taken are only counted, in ascending order. A slot
 // that recovery takes by its number stays in the stack or the count and is skipped when its turn comes.

@@ -17,7 +17,7 @@ constexpr bool has_host(Scheme scheme) {
     return scheme == Scheme::kRdma || scheme == Scheme::kTcp || scheme == Scheme::kTls;
 }
 
-// Checks only the spelling, and looks up no name.
+// Checks only the spelling of the host. It looks up no name.
 inline bool is_loopback(std::string_view host) {
     return host.starts_with("127.") || host == "::1" || host == "localhost";
 }

@@ -9,10 +9,9 @@
 //
 // There are five implementations: `verbs` (RDMA hardware or soft RoCE), `tcp` (the peer's poller executes
 // one-sided operations), `tls` (tcp under TLS 1.3), `shm` (same host) and `sim` (one thread, simulated time,
-// random numbers from a seed). Code outside lib/fabric includes no header of an
-// implementation, except those of tls for credentials and contexts. Only tests include other ones.
-// Differences between implementations are data (Caps). The conformance suite (tests/conformance) tests the
-// rules below.
+// random numbers from a seed). Code outside lib/fabric includes no header of an implementation, except those
+// of tls for credentials and contexts. Only tests include other headers. Differences between implementations
+// are data (Caps). The conformance suite (tests/conformance) tests the rules below.
 //
 // Rules
 //  F1  Operations of one connection take effect in posting order, except that a later operation may overtake
@@ -191,7 +190,7 @@ class Connection {
     // later store of this thread. There is no completion. Returns false if nothing was done. The caller must
     // then use post().
     virtual bool move_now(Op, const Segment&, RemoteAddress) noexcept { return false; }
-    // Answers the connect request. Accepting side only, once, after create().
+    // Accepts the connect request. Called only on the accepting side, once, after create().
     virtual Status accept(std::span<const std::byte> data) = 0;
     // Begins to close. The last call, on_closed() or on_refused(), follows from a later poll(). No effect if
     // the connection is already closing.
@@ -210,9 +209,9 @@ class Connection {
     virtual std::span<const std::byte> channel_binding() const noexcept { return {}; }
     // Accepting side: the name that the peer has proven with a pre-shared key (tls). Empty: none.
     virtual std::string_view peer_name() const noexcept { return {}; }
-    // Whether the peer may READ and WRITE registered memory. If not, every such request is refused (F4),
-    // whatever keys the peer has. The default is true. Returns false, without an effect, if the fabric cannot
-    // refuse them for one connection.
+    // Sets whether the peer may READ and WRITE registered memory. If it may not, every such request is
+    // refused (F4), whatever keys the peer has. The default is true. Returns false, without an effect, if the
+    // fabric cannot refuse them for one connection.
     virtual bool let_peer_access_memory(bool) noexcept { return false; }
 
   protected:

@@ -3,12 +3,12 @@
 //
 // When all places are taken, a newcomer evicts a pending connection: the oldest one of the source (sources.h)
 // with the most unproven arrivals in the last kMemory, admitted or not. So a flood displaces its own
-// connections, even when it comes from more addresses than there are places. The newcomer gets no place for
-// now if
-//  * the connection to evict arrived less than kGrace ago. So each connection has time for its proof, and the
-//    cost of a flood is bounded. The rule does not apply to a newcomer whose source has less than half as
-//    many arrivals;
-//  * too many evicted connections still hold memory, because they have not left yet. Half of `leaving` is
+// connections, even when it comes from more addresses than there are places. In two cases the newcomer gets
+// no place for now:
+//  * The connection to evict arrived less than kGrace ago. So each connection has time for its proof, and the
+//    cost of a flood is bounded. This does not apply to a newcomer whose source has less than half as many
+//    arrivals.
+//  * Too many evicted connections still hold memory, because they have not left yet. Half of `leaving` is
 //    reserved for evictions by newcomers whose source has less than half as many arrivals.
 //
 // At most kSourcesMax sources are remembered. If there are more, arrivals are forgotten before kMemory has
@@ -34,7 +34,7 @@ class PendingPlaces {
     static constexpr Nanoseconds kMemory = from_s(30);  // minimum; the maximum is twice that
     static constexpr size_t kSourcesMax = 4096;
 
-    // `places`: connections at one time. `leaving`: evicted ones that have not left yet.
+    // `places` limits the connections at one time, and `leaving` the evicted ones that have not left yet.
     PendingPlaces(size_t places, size_t leaving) : places_(places), leaving_max_(leaving) {}
 
     struct Taken {

@@ -23,7 +23,7 @@ namespace wss::initiator {
 // Stores the text for wss_error() and returns -errno.
 int c_fail(const Status& status);
 int c_fail(int error, std::string text);
-// Returns 0 when the request succeeded, else as c_fail().
+// Returns 0 when the request succeeded. Otherwise stores the text and returns -errno, like c_fail().
 int c_result(const Request& request);
 
 }  // namespace wss::initiator

@@ -31,7 +31,8 @@ void Channel::auth_message(wire::Bytes bytes) noexcept {
     }
 }
 
-// A target of before version 2 refuses START as a violation.
+// A target that does not support version 2 of the authentication refuses START as a violation of the
+// protocol.
 void Channel::logged_out_unproven(wire::Bytes bytes) noexcept {
     wire::TargetLogout logout;
     const bool refused = wire::parse_target_logout(bytes, logout) == wire::ParseError::kNone &&

@@ -29,7 +29,7 @@ Command& Channel::take() noexcept {
 
 void Channel::put_back(Command& command) noexcept {
     command.state = Command::State::kFree;
-    // To the front: its memory is in the CPU cache.
+    // The command goes to the front, because its memory is in the CPU cache.
     free_.push_front(command);
 }
 

@@ -59,7 +59,7 @@ void Channel::retry(const wire::RetryNotice& again) noexcept {
     if ((login_.caps & WSS_CAP_CACHE) == 0) return violation("RETRY without the capability");
     retire_engine(again.engine);
     Command* command = find(again.tag, ~uint64_t{0});
-    if (command == nullptr) return;  // the engine had answered
+    if (command == nullptr) return;  // the engine has answered meanwhile
     command->again = true;
     command->again_engine = again.engine;
     retry_when_fenced();

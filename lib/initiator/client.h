@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Client: a session with a thread of its own, usable from any thread. The C API is built on it, and the
-// nbdkit plug-in on the C API. wssctl uses it directly.
+// Client: a session with a thread of its own, usable from any thread. The C API uses Client, and the nbdkit
+// plug-in uses the C API. wssctl uses Client directly.
 //
 // A request reaches the reactor through a lock-free stack: many threads push, and the reactor takes all
 // entries at once. It returns through `complete`, which the reactor's thread calls. Submitting needs no
@@ -81,19 +81,19 @@ class Client final : private SessionHandler {
     ~Client() override;
 
     std::vector<VolumeName> volumes();
-    // `name` empty: the only volume of the target.
+    // An empty `name` selects the only volume of the target.
     Result<std::unique_ptr<ClientVolume>> open(const std::string& name);
     void close(std::unique_ptr<ClientVolume> volume);
 
     // `complete` is called in any case, even for a request that is refused at once.
     void submit(ClientRequest& request) noexcept { stack_->push(request); }
-    // Submits and waits.
+    // Submits the request and waits for its end.
     void run(ClientRequest& request) noexcept;
 
     // Memory for requests that the target accesses directly, without a copy.
     Result<std::byte*> allocate(size_t bytes);
     Status register_memory(std::span<std::byte> memory);
-    // Ends allocate() or register_memory(). kBusy while a request uses the memory.
+    // Releases memory of allocate() or register_memory(). Fails with kBusy while a request uses the memory.
     Status release_memory(const std::byte* memory);
     // Drops registrations that requests made (Options::pin_at_least) of memory that is about to be unmapped.
     void invalidate(std::span<const std::byte> memory);

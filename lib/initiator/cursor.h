@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cursor: a position in a list of buffers. Its functions copy data from or to the buffers, or visit them,
-// beginning there.
+// from that position on.
 //
 // Invariant: `offset_` is less than the length of the current buffer, or the cursor is at the end. Buffers of
 // length zero are skipped.
@@ -69,7 +69,7 @@ class Cursor {
     size_t offset_ = 0;
 };
 
-// The sum of the lengths, saturating: a caller's list is not trusted.
+// The sum of the lengths. It saturates, because a caller's list is not trusted.
 inline uint64_t total_length(std::span<const iovec> buffers) {
     uint64_t sum = 0;
     for (const iovec& buffer : buffers)

@@ -5,7 +5,7 @@
 // releases them), and *pinned*: other memory that was registered when a request used it and stays registered
 // for later ones. The least recently used pin is dropped first. Ranges in the table never overlap, so that a
 // lookup is one binary search. A new range that overlaps pins drops those (they may be stale); one that
-// overlaps the caller's own is refused.
+// overlaps memory of the caller is refused.
 //
 // A registration used by a command on the wire is *held*: revoking it would close the connection. Dropped
 // pins that are held are destroyed with the last hold.
@@ -86,15 +86,16 @@ class RegionTable {
 
     // The registration that covers all of `memory`; nullptr if there is none.
     Entry* find(std::span<const std::byte> memory) noexcept;
-    // find(), else registers the pages around `memory`; nullptr when that fails (limits, read-only memory),
-    // or when they overlap the caller's own memory.
+    // The same as find(), but registers the pages around `memory` if there is no registration. Returns
+    // nullptr when that fails (limits, read-only memory), or when the pages overlap memory of the caller.
     Entry* find_or_pin(std::span<std::byte> memory) noexcept;
     void hold(Entry& entry) noexcept { ++entry.holds; }
     void release(Entry& entry) noexcept;
 
     // Adds memory of the caller until remove(). `region` covers it.
     Status add(std::unique_ptr<fabric::Region> region, bool copied = false);
-    // kBusy while a request uses the region; kNotFound if none of the caller's begins at `memory`.
+    // Fails with kBusy while a request uses the region, and with kNotFound if no region of the caller begins
+    // at `memory`.
     Result<std::unique_ptr<fabric::Region>> remove(const std::byte* memory);
     // Drops pins that overlap `memory`. Call before the memory is unmapped or freed.
     void invalidate(std::span<const std::byte> memory);

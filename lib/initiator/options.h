@@ -56,10 +56,11 @@ struct Options {
     Nanoseconds connect_timeout = from_s(5);
     // From submission to completion, reconnects included. A request may set its own.
     Nanoseconds request_timeout = from_s(30);
-    // After a loss requests wait this long for a new connection; then they fail until there is one.
+    // After a loss, requests wait this long for a new connection. Then they fail until there is one.
     Nanoseconds reconnect_timeout = from_s(15);
-    // The first attempt after a loss follows at once. The pause before each later one is random: half of a
-    // maximum, or more. The maximum doubles from the first value to the second.
+    // The first attempt after a loss follows at once. The pause before each later attempt is random, between
+    // half of a maximum and the maximum. The maximum is the first of these values at the beginning and
+    // doubles up to the second.
     Nanoseconds reconnect_delay = from_ms(100);
     Nanoseconds reconnect_delay_max = from_s(2);
 

@@ -105,7 +105,8 @@ class Request : public ListNode<> {
     friend class Session;
     friend class Volume;
     enum class State : uint8_t { kIdle, kQueued, kIssued };
-    // A change with FUA whose command does not carry that bit is executed as the change and then a flush.
+    // If a change has FUA but its command does not carry that bit, it is executed as the change and then a
+    // flush.
     enum class Stage : uint8_t { kMain, kFlushAfter };
 
     bool fully_issued() const { return issued_ == total_ && !owes_command_; }

@@ -90,7 +90,8 @@ class Session final : public reactor::Source, private ChannelOwner, private Admi
     State state() const { return state_; }
     const Options& options() const { return options_; }
 
-    // `name` empty: the only volume of the target. `done` is called once, possibly before this returns.
+    // An empty `name` selects the only volume of the target. `done` is called once, possibly before this
+    // returns.
     void open_volume(std::string name, Opened done);
     // REQUIRES: no request for it is in flight. The volume may be freed.
     void close_volume(Volume& volume);

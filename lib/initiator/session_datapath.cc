@@ -219,7 +219,7 @@ void Session::take_disposition(Request& request, const Disposition& disposition)
         request.mismatch_offset = disposition.sense.information;
 }
 
-// A change with FUA whose command does not carry that bit becomes stable by a flush.
+// If a change has FUA but its command does not carry that bit, a flush must make it stable.
 static bool owes_flush(const Request& request) {
     if (!request.fua || !request.volume->info().write_cache) return false;
     switch (request.operation) {

@@ -79,8 +79,8 @@ struct wss_options {
     const char* tls_cert;
     const char* tls_key;
     /*
-     * The name that the target must prove (wss-target --name); needs secret_file. NULL: any at first, and after
-     * that the same at each reconnect, so that the client is not led to another target.
+     * The name that the target must prove (wss-target --name); needs secret_file. NULL: the first connection
+     * accepts any name. Each reconnect then requires the same name, so that it cannot reach another target.
      */
     const char* target_name;
 };
@@ -100,8 +100,8 @@ int wss_list(struct wss_client* client, int (*visit)(void* context, const char* 
 
 /* ---- Volumes ------------------------------------------------------------------------------------------- */
 
-/* `name` NULL or "": the only volume; -EINVAL if there are several. -ENOENT: no volume has that name;
- * wss_error() lists the names. */
+/* A `name` of NULL or "" selects the only volume; -EINVAL if there are several. -ENOENT: no volume has
+ * that name; wss_error() lists the names. */
 int wss_open(struct wss_client* client, const char* name, struct wss_volume** volume);
 /* REQUIRES: no request for it is in flight. */
 void wss_close(struct wss_volume* volume);
@@ -204,7 +204,7 @@ int wss_allocate(struct wss_client* client, size_t bytes, void** memory);
  * wss_allocate() is copied. It must not overlap other registered memory.
  */
 int wss_register(struct wss_client* client, void* memory, size_t bytes);
-/* Releases memory of either kind. `memory`: its beginning. -EBUSY: a request still uses it. */
+/* Releases memory of either kind. `memory` is its beginning. -EBUSY: a request still uses it. */
 int wss_release(struct wss_client* client, void* memory);
 /* See wss_options.pin_at_least. */
 int wss_invalidate(struct wss_client* client, const void* memory, size_t bytes);

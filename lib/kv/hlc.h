@@ -63,8 +63,8 @@ class HybridClock {
     void set_client(uint32_t id) { client_ = id; }
     uint32_t client() const { return client_; }
 
-    // Later than the issued and the observed timestamps that are within the bound. `lead`: ticks to add, as
-    // far as the bound allows.
+    // Returns a timestamp later than all issued and observed ones within the bound. Adds `lead` ticks, as far
+    // as the bound allows.
     Timestamp next(uint64_t lead = 0) noexcept {
         const uint64_t now = wall_.ticks();
         if (mutated(Mutation::kNoHybridClock)) return Timestamp::make(now, client_);
@@ -72,8 +72,8 @@ class HybridClock {
         last_ = even(std::max(base, std::min(base + lead, now + kFollowMax_ticks)));
         return issue(last_);
     }
-    // As next(), and also later than `past`, however far that is ahead of the time of day. Beyond the bound
-    // no lead is added.
+    // The same as next(), but also later than `past`, however far that is ahead of the time of day. Beyond
+    // the bound no lead is added.
     Timestamp next_after(Timestamp past, uint64_t lead = 0) noexcept {
         if (past.ticks() <= wall_.ticks() + kFollowMax_ticks || mutated(Mutation::kNoHybridClock)) {
             observe(past);

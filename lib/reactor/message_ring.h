@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// MessageRing: hands small messages from one reactor to another, in order.
+// MessageRing: passes small messages from one reactor to another, in order.
 //
 // One reactor sends, and one receives: the ring is one of its sources. Sending takes no lock, allocates
 // nothing and makes no system call, unless the receiver sleeps. Each index has one writer, in a cache line of
@@ -8,7 +8,7 @@
 // Everything that the sender wrote before send() is visible to the receiver of the message.
 //
 // Thread-safety: send() on the sender's reactor; the functions of Source on the receiver's.
-// Lifetime: destroyed while neither reactor runs. Messages that were not received are dropped.
+// Lifetime: it must be destroyed while neither reactor runs. Messages that were not received are dropped.
 #pragma once
 
 #include <sys/eventfd.h>
@@ -41,7 +41,7 @@ class MessageRing final : public Source {
           context_(context),
           wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
           error_(wake_ ? 0 : errno) {}
-    // Fails if no descriptor was left.
+    // Fails if no file descriptor was available when the ring was created.
     Status ready() const {
         if (error_ == 0) return Status::ok();
         return Status::from_errno(error_, "cannot create the descriptor of a message ring (ulimit -n)");
@@ -53,7 +53,8 @@ class MessageRing final : public Source {
         if (at - known_received_ > mask_) known_received_ = received_.load(std::memory_order_acquire);
         WSS_ASSERT(at - known_received_ <= mask_, "a ring never fills up");
         slots_[at & mask_] = message;
-        // Ordered before the load, as arm() orders its store and load: one of the two sees the other.
+        // Sequentially consistent, like the load below and the store and load in arm(): at least one side
+        // sees the other's store.
         sent_.store(at + 1, std::memory_order_seq_cst);
         if (sleeps_.load(std::memory_order_seq_cst)) wake();
     }
@@ -84,13 +85,13 @@ class MessageRing final : public Source {
     void wake() noexcept {
         if (!sleeps_.exchange(false)) return;
         uint64_t one = 1;
-        [[maybe_unused]] ssize_t written = write(wake_.get(), &one, sizeof one);  // full: already awake
+        [[maybe_unused]] ssize_t written = write(wake_.get(), &one, sizeof one);  // fails: already awake
     }
     void disarm() noexcept {
         armed_ = false;
         sleeps_.store(false, std::memory_order_relaxed);
         uint64_t count;
-        [[maybe_unused]] ssize_t got = read(wake_.get(), &count, sizeof count);  // empty: nothing was sent
+        [[maybe_unused]] ssize_t got = read(wake_.get(), &count, sizeof count);  // fails if nothing was sent
     }
 
     static constexpr size_t kCacheLine = 64;
@@ -101,10 +102,10 @@ class MessageRing final : public Source {
     const Take take_;
     void* const context_;
     const Descriptor wake_;
-    const int error_;  // errno of its creation
+    const int error_;  // errno if `wake_` could not be created
     // Written by the sender.
     alignas(kCacheLine) std::atomic<size_t> sent_{0};
-    size_t known_received_ = 0;  // `received_` when the ring looked full last
+    size_t known_received_ = 0;  // value of `received_` when the ring last looked full
     // Written by the receiver.
     alignas(kCacheLine) std::atomic<size_t> received_{0};
     bool armed_ = false;

@@ -68,7 +68,8 @@ void Reactor::remove(Source& source) {
     forget(source);
     auto found = std::find(sources_.begin(), sources_.end(), &source);
     if (found == sources_.end()) return;
-    // During a turn the vector is being traversed. So this leaves a hole, which the end of the turn removes.
+    // During a turn the vector is being traversed. So this leaves a hole, which is removed at the end of the
+    // turn.
     if (in_turn_)
         *found = nullptr;
     else
@@ -114,7 +115,7 @@ void Reactor::post(std::function<void()> task) {
     }
     if (!wake_) return;
     uint64_t one = 1;
-    [[maybe_unused]] ssize_t written = write(wake_.get(), &one, sizeof one);  // full: already awake
+    [[maybe_unused]] ssize_t written = write(wake_.get(), &one, sizeof one);  // fails: already awake
 }
 
 void Reactor::stop() noexcept {

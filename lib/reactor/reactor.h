@@ -34,7 +34,8 @@ class Source {
     // Prepares to sleep. Returns true if fd() will become readable at the next event. Returns false if there
     // are events already, and the reactor polls again. Called only after poll() returned 0.
     virtual bool arm() noexcept { return true; }
-    // The descriptor to wait for, or -1 for a source that has work only after another source had some.
+    // The descriptor to wait for, or -1 for a source that gets work only as a result of another source's
+    // work.
     virtual int fd() const noexcept { return -1; }
 };
 
@@ -74,8 +75,8 @@ class Reactor {
     ~Reactor();
     Reactor(const Reactor&) = delete;
     Reactor& operator=(const Reactor&) = delete;
-    // kExhausted if no descriptors were left for the reactor. It then only polls (step()): the owner must not
-    // call turn() or run().
+    // Fails with kExhausted if no descriptors were available for the reactor. The reactor can then only poll
+    // (step()): the owner must not call turn() or run().
     Status ready() const;
 
     // Sources are polled in the order in which they were added. May be called from within a poll() or a
@@ -96,7 +97,7 @@ class Reactor {
     size_t step() noexcept;
     // The earliest deadline, or kNever.
     Nanoseconds next_deadline() const noexcept;
-    // Executes one turn. Then sleeps if there is no work now, and either there was none for `spin` or
+    // Executes one turn. Then sleeps if there is no work, and either there has been none for `spin` or
     // spinning is not useful (may_spin()). For callers that have an end condition of their own.
     void turn() noexcept;
     // Executes turns until stop().
@@ -126,7 +127,7 @@ class Reactor {
     const Options options_;
     Nanoseconds now_{};
     Descriptor epoll_, wake_;
-    int error_ = 0;                 // errno of their creation
+    int error_ = 0;                 // errno if they could not be created
     std::vector<Source*> sources_;  // nullptr: removed during this turn
     std::vector<Timer*> heap_;      // earliest deadline first
     uint64_t timers_set_ = 0;

@@ -13,7 +13,8 @@ namespace wss::reactor {
 // A turn without work takes a few microseconds. A turn that takes this long was interrupted by another
 // thread.
 constexpr Nanoseconds kTurnAlone = from_us(25);
-// Time without spinning after an interruption. Each further try may cost a whole time slice of the others.
+// Time without spinning after an interruption. After each attempt to spin, the thread may have to wait for a
+// whole time slice of other threads.
 constexpr Nanoseconds kBusyFor = from_ms(20);
 // Interval of load checks. A check takes a few microseconds.
 constexpr Nanoseconds kLookEvery = from_ms(10);

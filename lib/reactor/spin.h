@@ -22,8 +22,8 @@ bool may_spin(Clock& clock, Nanoseconds turn_began) noexcept;
 
 // Returns the number of runnable threads in the text of /proc/loadavg, or 0 if the text has another form.
 // may_spin() reads this file every 10 ms while there is no work. A spin is short, so it is seldom interrupted
-// when other threads wait. But it takes time from them (7 of 22 us for 8-key reads over tcp on a busy
-// machine).
+// when other threads wait. But each spin takes time from these threads: for 8-key reads over tcp on a busy
+// machine, 7 of 22 us.
 unsigned threads_running(const char* loadavg) noexcept;
 
 }  // namespace wss::reactor

@@ -17,7 +17,7 @@ static_assert(kInitiatorNameMax + 1 == WSS_AUTH_NAME_BYTES, "a name and its zero
 static_assert(kSecretMin == WSS_AUTH_SECRET_MIN && kSecretMax == WSS_AUTH_SECRET_MAX,
               "both ends accept the same secrets");
 static_assert(kSecretsPerName == WSS_AUTH_SECRETS, "a challenge has a proof for each secret of a name");
-// Version 1 covers the binding of TLS only, which is older than that of other fabrics.
+// Version 1 covers only the channel binding of TLS. Those of other fabrics were added later.
 constexpr size_t kExporterBytes = 32;
 
 namespace {

@@ -14,8 +14,8 @@
 // channel binding the proofs also cover the binding, so they fail when a third party forwards the messages
 // over a connection of its own. The key of the proofs is derived from the secret and the name of the target.
 //
-// In version 1 the initiator proves first, and the target in RESULT. Only targets still know that version,
-// for the initiators that the operator lists.
+// In version 1 the initiator sends its proof first, and the target sends its own proof in RESULT. Only
+// targets still support that version, and only for the initiators that the operator lists.
 //
 // Thread-safety: values.
 #pragma once
@@ -42,7 +42,7 @@ struct AuthStart {
 ParseError parse_auth_start(Bytes message, AuthStart& out);
 size_t encode_auth_start(const AuthStart& start, MutableBytes out);
 
-// Of version 1 if `version` is 0: without proofs.
+// If `version` is 0, this is a challenge of version 1, which has no proofs.
 struct AuthChallenge {
     Nonce nonce{};
     std::string name;  // of the target
@@ -58,13 +58,13 @@ size_t encode_auth_proof(const Digest& proof, MutableBytes out);
 
 struct AuthResult {
     bool granted = false;
-    Digest proof{};    // version 1: of the target, when granted
+    Digest proof{};    // version 1: the target's proof, if it granted access
     std::string text;  // reason for a refusal; printable
 };
 ParseError parse_auth_result(Bytes message, AuthResult& out);
 size_t encode_auth_result(const AuthResult& result, MutableBytes out);
 
-// The key of the proofs, for a target of this name.
+// Returns the key of the proofs for the target with this name.
 Secret auth_key(const Secret& secret, std::string_view target_name);
 
 // The data that both proofs cover. The caller passes each part once.
@@ -74,13 +74,13 @@ class AuthTranscript {
     // short.
     bool logins(Bytes request, Bytes response);
     bool start(Bytes message);
-    // Without its proofs.
+    // Takes the challenge without its proofs.
     bool challenge(Bytes message);
     // The channel binding of the connection. It is empty if the fabric has none.
     void binding(Bytes value) { binding_.assign(value.begin(), value.end()); }
 
     enum class Prover : uint8_t { kInitiator, kTarget };
-    // `key`: of auth_key(), in version 1 the secret.
+    // `key` is the result of auth_key(), or in version 1 the secret itself.
     Digest proof(const Secret& key, Prover prover) const;
 
   private:

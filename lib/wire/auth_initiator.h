@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// AuthInitiator: the connecting end's half of one authentication (auth.h), of an initiator or a cache engine.
-// It checks the target's proof and name before it proves anything itself. It does not know version 1.
+// AuthInitiator: the connecting side of one authentication (auth.h). It is an initiator or a cache engine. It
+// checks the target's proof and name before it proves anything itself. It does not know version 1.
 //
 // Order of calls: start(), take_challenge(), take_result().
 //
@@ -22,19 +22,19 @@ class AuthInitiator {
     AuthInitiator(NamedSecret own, std::string expected_target)
         : own_(std::move(own)), expected_target_(std::move(expected_target)) {}
 
-    // Encodes START; returns its length. REQUIRES: the logins have their full length.
+    // Encodes START and returns its length. REQUIRES that the logins have their full length.
     size_t start(Bytes login_request, Bytes login_response, Bytes binding, MutableBytes out);
-    // Encodes PROOF; returns its length. kInvalid: the message is malformed or unexpected. kPermission: this
-    // is not the target; the text has the reason and the remedy.
+    // Encodes PROOF and returns its length. kInvalid: the message is malformed or unexpected. kPermission:
+    // the peer is not the expected target; the text has the reason and the remedy.
     Result<size_t> take_challenge(Bytes message, MutableBytes out);
-    // kInvalid as above. kRefused: the text is the target's reason.
+    // kInvalid has the same meaning as above. kRefused: the text is the target's reason.
     Status take_result(Bytes message);
 
-    // take_challenge() has succeeded.
+    // True after take_challenge() has succeeded.
     bool is_target_proven() const { return proven_; }
-    // take_result() has succeeded.
+    // True after take_result() has succeeded.
     bool is_granted() const { return granted_; }
-    // Once the target is proven.
+    // Valid if is_target_proven().
     const std::string& target_name() const { return target_name_; }
 
   private:

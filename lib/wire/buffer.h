@@ -45,8 +45,8 @@ class KvBuffer {
         size_ = 0;
         use_own();
     }
-    // REQUIRES empty(). The buffer uses `memory` until clear(), or until `memory` is too small. Then the
-    // bytes move to the buffer's own memory.
+    // REQUIRES empty(). The buffer uses `memory` until clear() is called or `memory` becomes too small. In
+    // the latter case the bytes move to the buffer's own memory.
     void lend(std::span<std::byte> memory) {
         at_ = memory.data();
         capacity_ = memory.size();

@@ -20,7 +20,7 @@ using detail::swap;
 using detail::Writer;
 
 bool same_token(const CacheToken& a, const CacheToken& b) noexcept {
-    // Volatile, so that the compiler cannot stop at the first difference.
+    // It is volatile so that the compiler cannot make the loop stop at the first difference.
     volatile uint8_t difference = 0;
     for (size_t i = 0; i < a.size(); ++i)
         difference = static_cast<uint8_t>(difference | std::to_integer<uint8_t>(a[i] ^ b[i]));
@@ -65,7 +65,7 @@ void fields(auto& io, Is<CacheWelcome> auto& welcome) {
     io.zeroes(4);
 }
 
-// As wss_cache_login; also the body of a kGrant.
+// The layout of wss_cache_login, which is also the body of a kGrant.
 void fields(auto& io, Is<CacheLogin> auto& login) {
     io.u64(login.handle);
     io.raw(login.token);

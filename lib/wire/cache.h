@@ -54,8 +54,8 @@ struct CacheWelcome {
 ParseError parse_cache_welcome(Bytes data, CacheWelcome& out);
 size_t encode_cache_welcome(const CacheWelcome& welcome, MutableBytes out);
 
-// SE → CE, with the accept, instead of a CacheWelcome: requests authentication (lib/wire/auth.h). The welcome
-// is then sent as a record. This message is as long as a welcome.
+// SE → CE, with the accept, instead of a CacheWelcome. It requests authentication (lib/wire/auth.h); the
+// welcome then follows as a record. This message is as long as a welcome.
 bool is_cache_prove(Bytes data);
 size_t encode_cache_prove(MutableBytes out);
 
@@ -95,8 +95,8 @@ enum class RecordType : uint8_t {
     // SE → RS; answered by kDone or kFailed
     kStorage,  // CacheStorage
     // SE → RS with staging buffers: an encoded CacheEngineNotice. Connect to this engine, or disconnect.
-    // Either ends an earlier connection with this index. kEngineGone follows once for each notice with a
-    // handle, when its connection has ended and no more data can arrive over it.
+    // Either ends an earlier connection with this index. For each notice with a handle, one kEngineGone
+    // follows when its connection has ended and no more data can arrive over it.
     kEngine,
     // CE → SE
     kDone = 32,     // id, status in flags
@@ -111,11 +111,11 @@ enum class RecordType : uint8_t {
     kAuthStart,  // as above
     kAuthProof,
     // RS → SE
-    kVolume,      // CacheVolume, before kReady
-    kFailed,      // instead of kDone: storage failed, errno; of a read, no data has reached the client
-    kStaging,     // CacheStaging (staging buffers), before kReady
+    kVolume,   // CacheVolume, before kReady
+    kFailed,   // instead of kDone: storage failed with this errno; no data of a read has reached the client
+    kStaging,  // CacheStaging (staging buffers), before kReady
     kEngineGone,  // handle: the connection to the engine has ended or was never established
-    // CacheVolumeState, if CacheWelcome::states: of each volume before kReady, and at each change.
+    // CacheVolumeState, if CacheWelcome::states is set: for each volume before kReady, and after each change.
     kVolumeState,
 };
 

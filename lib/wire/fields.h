@@ -39,7 +39,7 @@ class FieldReader {
   protected:
     size_t left() const { return static_cast<size_t>(end_ - at_); }
     const std::byte* end() const { return end_; }
-    // nullptr, now and in later calls, if fewer bytes are left.
+    // Returns nullptr, in this call and all later ones, if fewer than `count` bytes are left.
     const std::byte* take(size_t count) {
         if (left() >= count) [[likely]]
             return std::exchange(at_, at_ + count);

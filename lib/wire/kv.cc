@@ -181,11 +181,11 @@ class KvReader : public detail::FieldReader {
     const uint8_t flags_;
 };
 
-// The bodies. In these functions Body is a constant type for a writer.
+// The bodies. For a writer, Body is a const type in these functions.
 
 constexpr uint32_t kRingAnnounced = 1u << 31, kRingLikewise = 1u << 30;  // in a ring's length
 constexpr uint16_t kRowExpires = 1;                                      // flag of a scan's row
-// Minimum number of bytes of an item, a condition, a row and a key of a lock.
+// Minimum size in bytes of an item, a condition, a row and a key of a lock.
 constexpr size_t kGetItemLeast = 12 + 1;
 constexpr size_t kGetReplyItemLeast = 40;
 constexpr size_t kPrepareItemLeast = 16 + 1;

@@ -27,7 +27,7 @@ constexpr uint32_t kKvValueMax = 1u << 20;
 constexpr uint32_t kKvItemsMax = 1024;
 constexpr uint32_t kKvTimestampsMax = 1024;
 constexpr uint32_t kKvParticipantsMax = 256;
-// The fingerprints of a transaction of kKvItemsMax keys and a byte for their kind.
+// One fingerprint for each of kKvItemsMax keys, and one byte for the kind of the metadata.
 constexpr uint32_t kKvMetadataMax = kKvItemsMax * 8 + 1;
 constexpr uint32_t kKvMessageMax = 20u << 20;
 constexpr uint32_t kKvScanMax = 1000;
@@ -107,7 +107,7 @@ struct KvIndex {
 };
 
 struct KvHello {
-    uint64_t nonce = 0;               // of the client, for all its connections; owner of the id
+    uint64_t nonce = 0;               // identifies the client, the owner of the id, on all its connections
     uint32_t client_id = 0;           // 0: lease an id
     uint32_t partition = UINT32_MAX;  // expected partition; UINT32_MAX: any
     KvRing ring;
@@ -168,7 +168,7 @@ struct KvGetReply {
 };
 
 constexpr uint8_t kKvPrepareCommit = 1;  // commit at once: no other participant, or no atomicity
-constexpr uint8_t kKvPrepareUnlock = 2;  // a write under the locks of `owner`, which end with it
+constexpr uint8_t kKvPrepareUnlock = 2;  // a write under the locks of `owner`; it releases them
 // The transaction has conditions, here or on another partition. Only for a partition whose hello reply has
 // kKvHelloConditions.
 constexpr uint8_t kKvPrepareIf = 4;
@@ -201,8 +201,9 @@ struct KvPutIf {
     uint64_t expected = 0;  // 0: the key must be absent
     KvPrepare::Item item;
 };
-// Request of commit, abort and inquiry. Reply to these, and to prepare, put-if and lock. The state is in the
-// header's status. A goodbye has the client's latest timestamp here, a ping the number of one-sided reads.
+// The body of a commit, abort and inquiry, and of the replies to these and to prepare, put-if and lock. The
+// header's status has the transaction's state. In a goodbye, `timestamp` is the client's latest timestamp; in
+// a ping, it is the number of one-sided reads.
 struct KvDecision {
     // In a request: the timestamp of the transaction. In a reply: a timestamp that the client's clock must
     // pass. This is the partition's time or the timestamp of the conflicting version. If the condition of a

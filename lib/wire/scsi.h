@@ -21,7 +21,7 @@ namespace wss::wire {
 
 // ---- Commands --------------------------------------------------------------------------------------------
 
-// 16 bytes, zero after the command's own length, as in wire::CommandRequest::cdb.
+// 16 bytes. Bytes after the end of the command are zero, as in wire::CommandRequest::cdb.
 using Cdb = std::array<std::byte, 16>;
 
 Cdb make_test_unit_ready();
@@ -159,7 +159,7 @@ struct ModeInfo {
     bool has_caching = false;  // page 08 was present
     bool write_cache = false;  // WCE: a flush is needed
 };
-// The data of MODE SENSE (10) with any pages. 08 may be among them.
+// Parses the data of MODE SENSE (10) with any pages. Page 08 may be among them.
 bool parse_mode_sense10(Bytes data, ModeInfo& out);
 
 // REPORT LUNS.
@@ -168,7 +168,7 @@ struct LunList {
     bool complete = false;  // false: repeat with a larger allocation (needed_bytes)
     uint32_t needed_bytes = 0;
     const std::byte* raw = nullptr;
-    uint64_t lun(uint32_t index) const;  // kBadLun possible
+    uint64_t lun(uint32_t index) const;  // may be kBadLun
 };
 bool parse_report_luns(Bytes data, LunList& out);
 

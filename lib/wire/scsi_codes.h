@@ -49,7 +49,7 @@ enum ReserveIn : uint8_t {
     kReportReservationCapabilities = 0x02,
     kReadFullStatus = 0x03,
 };
-// ... and of kPersistentReserveOut.
+// Service actions of kPersistentReserveOut.
 enum ReserveOut : uint8_t {
     kRegister = 0x00,
     kReserve = 0x01,

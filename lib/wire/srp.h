@@ -12,7 +12,7 @@
 //      message exists and its bytes do not change.
 //  W3  encode_* writes into the caller's span, reserved bytes zero, and returns the length of the message.
 //      It returns 0 if the message does not fit or cannot be expressed. Then nothing may be sent.
-//  W4  No allocation, no exception, no text: these functions run per I/O. to_string() is for log lines.
+//  W4  No allocation, no exception, no text: these functions run for each I/O. to_string() is for log lines.
 //  W5  `tag` is opaque: eight bytes of the initiator that the target returns unchanged, in any byte order.
 //
 // Thread-safety: pure functions over their arguments.
@@ -52,7 +52,7 @@ inline int opcode_of(Bytes message) {
 
 // ---- Logical unit numbers --------------------------------------------------------------------------------
 
-// A LUN in a form that is not used here (hierarchical, well-known, …). The unit counts as absent.
+// Stands for a LUN in a form that WSS does not use (hierarchical, well-known, …). Its unit counts as absent.
 inline constexpr uint64_t kBadLun = ~uint64_t{0};
 inline constexpr uint64_t kLunMax = (1u << 24) - 1;
 
@@ -118,7 +118,7 @@ struct LoginReject {
 };
 ParseError parse_login_reject(Bytes data, LoginReject& out);
 size_t encode_login_reject(const LoginReject& reject, MutableBytes out);
-// SRP's meaning of a reason in words, for a reject without text.
+// Describes a reject reason as SRP defines it, for a reject without text.
 std::string_view reject_reason_text(uint32_t reason);
 
 // ---- Commands --------------------------------------------------------------------------------------------
@@ -134,8 +134,8 @@ struct RemoteBuffer {
 // Descriptors of one command: the maximum that a stock Linux initiator can be configured to send.
 inline constexpr uint32_t kDescriptorsMax = 2048;
 
-// Location of the data of one direction. A direct descriptor, a table of descriptors or immediate data of
-// length zero makes the buffer kNone.
+// Where the data of one direction is. A direct descriptor, a table of descriptors or immediate data of length
+// zero makes the buffer kNone.
 struct DataBuffer {
     enum class Kind : uint8_t { kNone, kDirect, kIndirect, kImmediate };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SRP_CMD with its data buffers, and SRP_TSK_MGMT: messages of an initiator. Runs per I/O.
+// The messages of an initiator: SRP_CMD with its data buffers, and SRP_TSK_MGMT. This code runs for each I/O.
 #include <algorithm>
 
 #include "lib/wire/srp_bytes.h"

@@ -109,13 +109,13 @@ class Engine final : public reactor::Source {
     // Rejoins the storage engines that have released this engine.
     void join_again();
     // Requests that each SE drain this engine. Calls `done` once, when no SE needs this engine any longer, or
-    // after the time `limit`. A failure then reports how many lines with acknowledged writes, at most, are
-    // not in real storage; those without a copy in another engine are lost.
+    // after the time `limit`. In the latter case, the Status reports the maximum number of lines whose
+    // acknowledged writes are not in real storage. Those without a copy in another engine are lost.
     void leave(Nanoseconds limit, std::function<void(Status)> done);
     // Closes all connections and then calls `done`. After that the engine may be destroyed.
     void stop(std::function<void()> done);
-    // Call after stop(), even if its `done` was not called. Ends the use of the volumes that have no request
-    // in flight, and returns their backends, which may then be closed.
+    // Call this after stop(), even if `done` of stop() was not called. Ends the use of the volumes that have
+    // no request in flight, and returns their backends, which may then be closed.
     std::vector<const io::Backend*> release_storage();
 
     uint64_t identity() const noexcept { return options_.identity; }

@@ -81,10 +81,11 @@ class Engine::SeLink final : public RecordLinkOwner {
     void stop() noexcept;
     size_t turn() noexcept;
     bool is_over() const noexcept { return link_ == nullptr || link_->is_over(); }
-    // No command of the SE is in progress, and the connections of its clients, and to the engines that it
-    // named, have ended.
+    // True if no command of the SE is in progress, and all connections of its clients and to the engines that
+    // it named have ended.
     bool is_quiet() const noexcept;
-    // The SE no longer needs this engine. A storage process holds nothing for an SE that is away.
+    // True if the SE no longer needs this engine. An absent SE does not need a storage process, which holds
+    // no data for it.
     bool has_left() const noexcept {
         const bool is_away = link_ == nullptr || !link_->is_up();
         return goodbye_received_ || storage_ == 0 || (storage_volumes_ != nullptr && is_away);

@@ -13,8 +13,8 @@ namespace wss::cache {
 
 constexpr uint32_t kProbeEvery = 4;               // looks
 constexpr Nanoseconds kLastReport = from_ms(50);  // for the message to arrive
-// Minimum: an item takes 80 bytes, and a message is full when it has no room for a record of the maximum
-// size.
+// The number of items that every full message has at least. A message is full when it has no room for a
+// record of the maximum size; an item takes 80 bytes.
 constexpr uint32_t kItemsPerMessage = (wire::kCacheMessageMax - RecordLink::kRecordMax) / 80;
 
 Engine::SeLink::SeLink(Engine& engine, size_t net, fabric::Address address)
@@ -177,8 +177,8 @@ bool Engine::SeLink::prove(const wire::Record& record) noexcept {
 }
 
 // An end that only receives does not notice that its peer has lost power. So during a silence this engine
-// sends a record from time to time. The record fails if the peer is gone, but reaches an SE that is merely
-// slow, whose dirty data must not be lost for that reason.
+// sends a record from time to time. Sending it fails if the peer is gone. It does not fail if the SE is
+// merely slow, and then the link and the dirty data are kept.
 void Engine::SeLink::look_for_storage() noexcept {
     if (!link_->is_up()) return;
     const bool silent = std::exchange(received_, link_->messages_received()) == link_->messages_received();

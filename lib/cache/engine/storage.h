@@ -5,7 +5,8 @@
 //   read    [wait for a buffer] → disk → RDMA WRITE to the peer, with the immediate; also to the copy → kDone
 //   write   [wait for a buffer] → RDMA READ from the peer → disk → kDone
 //   others  disk → kDone
-//   in a staging buffer (reach.h): the staging buffer is the buffer; the only peer is the client of a read
+//   staged operations (reach.h) use their staging buffer as the buffer, and only the client of a read is a
+//   peer
 //
 // Rules
 //  RS1  A write reaches the disk only if the link is up when its data has arrived. An SE that has given up
@@ -48,7 +49,7 @@ class Engine::Storage {
     void link_over() noexcept;
     size_t turn() noexcept;
     bool is_quiet() const noexcept;
-    // Ends the use of this storage. False: requests of it are in flight. The link does not join again.
+    // Ends the use of this storage. False: requests to it are in flight. The link does not join again.
     bool release(io::Backend& backend) noexcept;
 
   private:

@@ -3,7 +3,7 @@
 // and seeded faults. Bytes that are not inlined are copied when they arrive, not when they are posted. So a
 // buffer that is reused too early leads to corrupt data.
 //
-// Faults (SimNetwork): every message takes a random delay, and may overtake those of other connections but
+// Faults (SimNetwork): every message takes a random delay. It may overtake messages of other connections, but
 // never those of its own. A connection breaks at a random operation, connecting is refused, or memory cannot
 // be registered. A cut link delays posted operations until it heals, or fails them with kPeerLost if that
 // takes longer than the retries. A crashed node does not answer.

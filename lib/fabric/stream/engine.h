@@ -8,8 +8,8 @@
 // the next frame of the peer, or in a frame of its own if the WRITE is signalled, and completes the request.
 //
 // Invariants
-//  E1  A request is complete only when the peer has counted it, a READ when the peer has confirmed its last
-//      byte, and a transfer that this side executes itself (shm) when it is done.
+//  E1  A request is complete only when the peer has counted it. A READ is complete when the peer has
+//      confirmed its last byte, and a transfer that this side executes itself (shm) when it is done.
 //  E2  A SEND is built only when the peer has a receive for it. So nothing waits in the receiver, the stream
 //      always drains, and the state that one side keeps for the other is bounded by the queues.
 //  E3  Every length, offset, key and count from the peer is checked before use. An invalid value closes the
@@ -114,7 +114,7 @@ class Engine : public Connection, public ListNode<ActiveTag>, protected Watched 
     State state() const { return state_; }
     void set_serves_memory(bool serves) noexcept { serves_memory_ = serves; }
     // True if the stream has accepted every frame, and the peer has executed every WRITE that it executes
-    // itself. So a transfer that is executed now overtakes none (F1).
+    // itself. So a transfer that is executed now overtakes no other (F1).
     bool nothing_under_way() const noexcept {
         return state_ == State::kOpen && !refusing_ && !sends_.has_unbuilt() && outbox_.empty() &&
                static_cast<int32_t>(acked_ - last_write_end_) >= 0;
@@ -139,7 +139,7 @@ class Engine : public Connection, public ListNode<ActiveTag>, protected Watched 
         uint32_t done = 0;
         uint32_t remaining() const { return frame.length - done; }
     };
-    // A READ of the peer that is not completely answered.
+    // A READ of the peer that is not completely answered yet.
     struct PendingRead {
         RemoteAddress where;
         uint32_t length = 0;
@@ -165,7 +165,7 @@ class Engine : public Connection, public ListNode<ActiveTag>, protected Watched 
     void set_state(State next) noexcept;
     Code check(const WorkRequest& request) const noexcept;
 
-    // As RegionTable::remote(), for a request of this peer.
+    // RegionTable::remote() for a request of this peer.
     std::byte* remote(RemoteAddress where, uint32_t length, Access need) const noexcept {
         return serves_memory_ ? table_->remote(where, length, need) : nullptr;
     }

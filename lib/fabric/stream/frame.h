@@ -8,9 +8,10 @@
 //   24 acknowledged: number of the receiver's requests that the sender of this frame has executed
 //   28 credits: number of receives that the sender of this frame has ever posted
 //
-// Requests (kSend … kRead) are numbered in their order, and `acknowledged` counts them. So a completion means
-// the same as in RDMA: data placed at the peer. A SEND is sent only when the peer has a receive for it.
-// Therefore a frame never waits in the receiver, and READs and acknowledgements are never delayed by SENDs.
+// Requests (kSend … kRead) are numbered in the order in which they are sent, and `acknowledged` counts them.
+// So a completion means the same as in RDMA: data placed at the peer. A SEND is sent only when the peer has a
+// receive for it. Therefore a frame never waits in the receiver, and READs and acknowledgements are never
+// delayed by SENDs.
 //
 // All input is untrusted. decode() checks everything that a header alone shows. Engine checks what depends on
 // the state of the connection.

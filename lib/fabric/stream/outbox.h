@@ -27,7 +27,8 @@ class Outbox {
     // Data of READs uses at most half of the frames. The others are for our own requests.
     bool has_room_for_region() const { return has_room() && parts_used_ < kRegionPartsMax; }
 
-    // `number_after`: requests of ours on the wire once this frame is written. REQUIRES has_room().
+    // `number_after` is the number of our requests on the wire once this frame is written. REQUIRES
+    // has_room().
     void add(const Frame& frame, uint32_t number_after, std::span<const Segment> payload = {}) noexcept;
     // Adds a part of READ number `number`. `data` points to the memory of `where`. REQUIRES
     // has_room_for_region().

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The channel binding of an RDMA connection (Connection::channel_binding()): both addresses, and the two
-// numbers that distinguish it from other connections between them, in the order connecting end, accepting
-// end. Both ends compute the same bytes, and a process that forwards the messages of a third one has other
-// bytes on each of its two connections. Pure functions.
+// numbers that distinguish this connection from others between the same addresses. The values of the
+// connecting end come first. Both ends compute the same bytes. A process that forwards messages between two
+// others has different bytes on each of its two connections. Pure functions.
 //
 // The connection manager gives both ends the same addresses: the accepting end gets them from the request,
-// also if it listens on 0.0.0.0.
+// even if it listens on 0.0.0.0.
 #pragma once
 
 #include <sys/socket.h>

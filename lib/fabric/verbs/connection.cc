@@ -11,18 +11,18 @@
 
 namespace wss::fabric::verbs {
 
-// Retransmissions without an answer until a peer counts as lost, and the wait for each: 4.096 µs × 2^17 =
-// 0.54 s, so 7 × 0.54 = 3.8 s (a device may wait up to four times as long). The default, 2.1 s each, would
-// detect a dead peer after 17 s. A much shorter time would give up a paused virtual machine. 7, the maximum,
-// is not used because soft RoCE treats it as infinite.
+// Number of retransmissions without an answer until a peer counts as lost. Each of the 7 transmissions waits
+// 4.096 µs × 2^17 = 0.54 s, together 3.8 s (a device may wait up to four times as long). The default wait,
+// 2.1 s, would detect a dead peer after 17 s. A much shorter wait would treat a paused virtual machine as
+// lost. The maximum, 7, is not used because soft RoCE treats it as infinite.
 constexpr uint8_t kRetries = 6;
 constexpr uint8_t kAckTimeoutExponent = 17;
-// Wait of a sender when no receive is posted: code 12 = 0.64 ms. The default, code 0, is 655 ms. The receiver
-// chooses the time and sends it with each refusal. The sender waits at least as long (IBTA C9-130).
+// How long a sender waits when no receive is posted: code 12 = 0.64 ms. The default, code 0, is 655 ms. The
+// receiver chooses the time and sends it with each refusal. The sender waits at least as long (IBTA C9-130).
 constexpr uint8_t kReceiverNotReadyTimer = 12;
 // 7 means no limit, but TakeWatch applies one. The largest finite value, 6, would close a connection after 6
 // × 0.64 = 3.84 ms in which the peer's thread did not run. With timer code 0, senders would stop for 655 ms
-// if a busy receiver is 1 µs late (F3).
+// even if a busy receiver is only 1 µs late (F3).
 constexpr uint8_t kReceiverNotReadyRetries = 7;
 // The marker that closing posts after all other work requests.
 constexpr uint32_t kMarkers = 1;

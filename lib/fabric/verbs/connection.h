@@ -38,7 +38,7 @@ class VerbsConnection final : public Connection, public CmHandler, public ListNo
                                                        std::span<const std::byte> data,
                                                        const ConnectionOptions& options,
                                                        ConnectionHandler& handler);
-    // What the connecting peer's request says of it.
+    // The values that the connecting peer's request contains.
     struct Offer {
         uint8_t initiator_depth = 0;      // READs that it answers
         uint8_t responder_resources = 0;  // READs that it has requested to issue

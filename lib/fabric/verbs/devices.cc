@@ -83,7 +83,7 @@ Status Devices::find_at(SocketAddress& where, const Address& address) {
     SocketAddress any_port = where;
     any_port.set_port(0);
     if (rdma_bind_addr(id->get(), any_port.get()) != 0 || (*id)->verbs == nullptr) {
-        // It is the address of a peer.
+        // No device has this address, so it is that of a peer.
         id = create_waiting_id(address);
         if (!id) return id.status();
         if (rdma_resolve_addr(id->get(), nullptr, where.get(), kResolveTimeoutMs) != 0)

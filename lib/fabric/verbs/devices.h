@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Devices: the RDMA devices of one fabric, and the regions that are registered with all of them.
 //
-// A fabric for an address of one device opens that device, a fabric for 0.0.0.0 or [::] all devices of the
-// machine. Further devices are opened for their first connection. They must offer at least what the first
+// A fabric for an address of one device opens that device. A fabric for 0.0.0.0 or [::] opens all devices of
+// the machine. Further devices are opened for their first connection. They must offer at least what the first
 // ones offer, because Fabric::caps() holds for every connection.
 //
 // A removed device gets no further connection. Each poller closes its connections through it and then drops
@@ -33,8 +33,8 @@ class Devices {
     const Caps& caps() const noexcept { return caps_; }
     // The device that `bound` is bound to. Opens it if necessary, which registers all regions with it.
     Result<std::shared_ptr<Device>> of(rdma_cm_id& bound);
-    // Takes the events of devices, also of those without connections, and ends the use of devices that were
-    // removed. Every poller calls it regularly.
+    // Takes the events of all devices, even of those without connections, and ends the use of devices that
+    // were removed. Every poller calls it regularly.
     void check() noexcept;
     // Ends the use of all devices, when the fabric ends.
     void release_all() noexcept;
@@ -46,7 +46,7 @@ class Devices {
   private:
     struct Slot {
         std::shared_ptr<Device> open;
-        std::weak_ptr<Device> last;  // exists until the last poller has dropped it, also if it was removed
+        std::weak_ptr<Device> last;  // exists until the last poller has dropped it, even if it was removed
     };
 
     Devices() = default;

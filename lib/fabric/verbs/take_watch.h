@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TakeWatch: detects a peer that no longer accepts what is sent to it. Called every kTakeTick.
+// TakeWatch: detects a peer that no longer accepts what is sent to it. The connection calls it every
+// kTakeTick.
 #pragma once
 
 #include <cstdint>

@@ -4,8 +4,8 @@
 //
 //     nbdkit nbdkit-wss-plugin.so target=tcp://10.0.0.1:5555 volume=disk1
 //
-// One session serves all NBD connections: a flush on one covers them all, hence can_multi_conn. Without
-// volume= the export name selects the volume.
+// One session serves all NBD connections, so a flush on one of them covers all. Therefore the plug-in reports
+// can_multi_conn. Without volume= the export name selects the volume.
 #include <sys/wait.h>
 #include <unistd.h>
 

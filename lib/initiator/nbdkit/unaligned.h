@@ -2,8 +2,8 @@
 // Byte ranges on a volume of blocks. NBD clients may access any byte; a volume accepts whole blocks.
 // Unaligned writes are read-modify-write.
 //
-// Two such changes of one block must not interleave, nor may a change and a plain write of it. So changes
-// hold the lock `gate` exclusively, and plain writes share it. The lock does not cover other clients of the
+// Such a change must not interleave with another change or a plain write of the same block. So changes hold
+// the lock `gate` exclusively, and plain writes share it. The lock does not cover other clients of the
 // target: hosts that share a volume must use its block size, which the plug-in declares.
 //
 // Thread-safety: all methods may be called from any thread.

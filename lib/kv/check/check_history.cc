@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decides Read Atomic from a history alone; history.h has the definition.
+// Decides whether a history is Read Atomic, from the history alone. history.h has the definition.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ struct HashKeyValue {
     }
 };
 
-constexpr size_t kInitial = 0;  // the transaction that wrote 0 everywhere, before all others
+constexpr size_t kInitial = 0;  // the transaction that wrote 0 to every key, before all others
 
 struct Transaction {
     int64_t name = 0;
@@ -189,7 +189,7 @@ void HistoryChecker::look_for_cycle() {
             if (--followers[earlier] == 0) free.push_back(earlier);
     }
     if (taken == transactions_.size() - 1) return;
-    // A walk along the remaining transactions finds a cycle when it returns to one.
+    // A walk along the remaining transactions finds a cycle when it returns to one of them.
     size_t at = 1;
     while (followers[at] == 0) ++at;
     std::vector<bool> seen(transactions_.size());

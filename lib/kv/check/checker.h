@@ -81,8 +81,8 @@ struct ReadItem {
     Timestamp floor;                     // from CheckerSession::floor_of(), before the read was sent
 };
 
-// A condition of a committed write: the version that it expected of a key. None: the key was not yet written.
-// Conditions on keys that may have been deleted are left out.
+// A condition of a committed write: the version that it expected of a key. If that is none, the key had not
+// been written yet. Conditions on keys that may have been deleted are left out.
 struct Expected {
     uint64_t key = 0;  // fingerprint
     Timestamp version;
@@ -166,11 +166,11 @@ class CheckerSession {
     Writer begin_write();
     // Call it before end_write() if the write deletes some of its keys.
     void will_delete(std::span<const uint64_t> keys) { deleted_.assign(keys.begin(), keys.end()); }
-    // `floors`: floor_of() of each key, taken before the write was sent. Empty: the write's place is not
-    // checked.
+    // `floors`: floor_of() of each key, taken before the write was sent. If it is empty, the write's place in
+    // the order of writes is not checked.
     void end_write(const Writer& writer, Outcome outcome, Timestamp timestamp, std::span<const uint64_t> keys,
                    std::span<const Timestamp> floors = {});
-    // As end_write() for a committed write that had conditions.
+    // The same as end_write(), for a committed write that had conditions.
     void end_conditional(const Writer& writer, Timestamp timestamp, std::span<const uint64_t> keys,
                          std::span<const Expected> conditions, std::span<const Timestamp> floors = {});
 

@@ -5,14 +5,14 @@
 //   r(key,value,session,txn)   w(key,value,session,txn)
 //
 // All fields are decimal integers, and not negative except for a txn of -1. A value is the version's
-// timestamp, unique for a key; 0 is "no version yet". Lines of a session are in its order. Transaction
-// numbers are unique; a write with txn -1 was aborted.
+// timestamp, unique for a key; 0 is "no version yet". The lines of a session are in the order of its
+// operations. Transaction numbers are unique; a write with txn -1 was aborted.
 //
-// check_history() decides Read Atomic from such a file alone. The committed transactions must have an order
-// that extends each session's order and the reads-from relation. In this order no transaction may read a
-// version of x from T1 while T2, which also wrote x, comes after T1 and precedes the reader in its session or
-// was read by it (Biswas and Enea, "On the complexity of checking transactional consistency"). Linear in the
-// size of the history, except for hashing.
+// check_history() decides from such a file alone whether the history is Read Atomic. The committed
+// transactions must have an order that extends each session's order and the reads-from relation. In this
+// order no transaction may read a version of x from T1 while T2, which also wrote x, comes after T1 and
+// precedes the reader in its session or was read by it (Biswas and Enea, "On the complexity of checking
+// transactional consistency"). This takes time linear in the size of the history, except for hashing.
 //
 // With `conditions`, a transaction that reads and writes has conditions on what it reads, as write_if()
 // records them. Such transactions must also have an order in which each finds the versions that it expected
@@ -111,7 +111,8 @@ Result<History> parse_history(std::string_view text, const std::string& name);
 Result<History> read_history(const std::string& path);
 
 // Joins the histories of several processes that used the same keys. A write of unknown outcome is committed
-// if any process has read it. What a process found at its start is left out where a history has its writer.
+// if any process has read it. A version that a process found at its start is left out if one of the histories
+// has its writer.
 History merge_histories(std::vector<History> histories);
 
 struct CheckResult {

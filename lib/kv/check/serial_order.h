@@ -29,8 +29,8 @@ class SerialOrder {
         uint64_t version = 0;  // of that key
         uint64_t writer = 0;   // the transaction that wrote it; 0: not known
     };
-    // Adds a committed transaction; its name is not 0. Returns a cycle that it closes, in order and beginning
-    // with it; empty if there is none.
+    // Adds a committed transaction, whose name is not 0. If it closes a cycle, returns the cycle in order,
+    // beginning with this transaction. Otherwise returns an empty list.
     std::vector<uint64_t> add(uint64_t transaction, std::span<const Condition> conditions,
                               std::span<const uint64_t> written);
 

@@ -89,8 +89,8 @@ class Client::Worker final : public reactor::Source {
             request.next = head;
         } while (!head_.compare_exchange_weak(head, &request, std::memory_order_seq_cst,
                                               std::memory_order_relaxed));
-        // Dekker: the pusher checks whether the reactor sleeps; the reactor checks the stack before it
-        // sleeps.
+        // Dekker's pattern: the pusher checks whether the reactor sleeps, and the reactor checks the stack
+        // before it sleeps.
         if (sleeping_.load(std::memory_order_seq_cst)) wake();
     }
 

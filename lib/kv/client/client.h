@@ -17,7 +17,7 @@
 // restarted), kExhausted (the server's memory is full: writes fail, reads still work), kRefused (a condition
 // does not hold; a lock could not be obtained), kPermission (the client lacks a right to a key, or to read
 // one-sidedly or through rings), kUnsupported (a partition runs a version without conditions),
-// kClosed (the client is closing). A partition that is down fails only the requests that touch it; the status
+// kClosed (the client is closing). A partition that is down fails only the requests that need it; the status
 // has its name and address. A write that fails with `outcome_unknown` may still become visible, as a whole or
 // not at all, within the termination time.
 //
@@ -116,11 +116,11 @@ struct WriteFault {
     bool die_after_prepare = false;
 };
 
-// Writes `items` as one transaction: all become visible or none. With `conditions`, only if all of them hold;
-// otherwise the status is kRefused and `failed_condition` is set. Conditions are checked together and hold
-// until the write is visible: no other client writes their keys, or those of `items`, in between.
-// Transactions with conditions on all versions that they have read are serializable with respect to each
-// other. A transaction without items only checks.
+// Writes `items` as one transaction: all become visible or none. If there are `conditions`, it writes only if
+// all of them hold. Otherwise the status is kRefused and `failed_condition` is set. Conditions are checked
+// together and hold until the write is visible: no other client writes their keys, or those of `items`, in
+// between. Transactions with conditions on all versions that they have read are serializable with respect to
+// each other. A transaction without items only checks.
 //
 // For a read-modify-write: get_all, expect_unchanged(), put_all, and start over if the put_all is refused
 // (Redis: WATCH).
@@ -151,7 +151,8 @@ struct PutAll final : Request {
     Timestamp present;                       // the latest version of its key; none: the key is absent
 };
 
-// Writes one key if a condition holds; atomic on its partition. kRefused if it does not hold.
+// Writes one key if a condition holds, atomically on its partition. The status is kRefused if it does not
+// hold.
 struct PutIf final : Request {
     PutIf() : Request(Kind::kPutIf) {}
     enum class Condition : uint8_t { kAbsent, kTimestamp };
@@ -247,10 +248,10 @@ class LocalClient {
     // submit().
     void submit(Request& request, uint32_t session = 0) noexcept;
     size_t poll() noexcept;
-    // As poll(), but waits if there is nothing to do. Call it only while a request is in flight.
+    // The same as poll(), but waits if there is nothing to do. Call it only while a request is in flight.
     void turn() noexcept;
-    // For callers that submit requests in a loop, if these end within submit(). Polls now and then, so that
-    // the client notices lost connections.
+    // For callers that submit requests in a loop, when these requests end within submit(). It polls only
+    // occasionally, so that the client detects lost connections.
     void maybe_poll() noexcept;
     void run(Request& request) noexcept;
     uint32_t partitions() const noexcept;

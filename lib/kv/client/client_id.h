@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// ClientId: obtains a session's client id, and another one when needed: a partition that was restarted has
-// leased the id to another client, or the session's clock was set back so far that the id's timestamps are
-// used up.
+// ClientId: obtains a session's client id, and a new one when that is necessary. A restarted partition may
+// have leased the id to another client, or the session's clock may have been set back so far that the id's
+// timestamps are used up.
 //
 // A client uses one id with all partitions. The links change it together, and only when no message in flight
 // carries the old one. A partition that reports wrong ids, or forgets them, disturbs the other links only

@@ -6,7 +6,7 @@
 // kExhausted with `overflow`: the sum does not fit. Nothing is written then. With `outcome_unknown` the
 // increment may still become visible, once.
 //
-// Thread-safety: as the client's run(): it blocks.
+// Thread-safety: that of the client's run(). It blocks.
 #pragma once
 
 #include <cstdint>

@@ -64,7 +64,7 @@ bool GetJob::reaches_all() {
 }
 
 void GetJob::start_transaction() noexcept {
-    // If only some partitions were read now, they would have to be read again.
+    // Reading only some of the partitions now is useless: they would have to be read again.
     if (!reaches_all()) return wake_in(kRetryAfterLoss);
     began_ = session_.now();
     round_ = 1;

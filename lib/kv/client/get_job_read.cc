@@ -33,7 +33,7 @@ Fallback repeat(ReadSet::KeyRead& key) {
 
 }  // namespace
 
-// Counts the reason why the key is read by message. Fallback::kNone: it is not; read again.
+// Counts the reason why the key is read by message. Fallback::kNone means that it is read one-sidedly again.
 GetJob::Now GetJob::fell_back(uint32_t index, Fallback reason) noexcept {
     if (reason == Fallback::kNone) return Now::kAgain;
     static constexpr uint64_t Statistics::*kCounts[] = {

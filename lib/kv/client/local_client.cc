@@ -29,7 +29,8 @@ Result<std::unique_ptr<LocalClient>> LocalClient::connect(const Options& options
     Options mine = options;
     if (!mine.shared) mine.shared = std::make_shared<SharedState>(mine.address_cache);
     WSS_TRY(engine.open(mine));
-    // One after the other: each gets an id from a partition. The session bounds the wait by connect_timeout.
+    // The sessions start one after the other. Each gets an id from a partition. The session bounds the wait
+    // by connect_timeout.
     for (auto& session : engine.sessions) {
         bool answered = false;
         Status why;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // LockPhase: obtains and releases the locks of a transaction (strict two-phase locking, the baselines).
 //
-//   sequential  key after key in the order of keys, waiting for each (the paper's algorithm). The order
+//   sequential  one key after the other, in key order, waiting for each (the paper's algorithm). The order
 //               prevents deadlock; each key costs a round trip.
 //   parallel    one message to each partition, refused at once on conflict. A refused transaction releases
 //               all locks and retries after a random wait.

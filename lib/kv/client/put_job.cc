@@ -540,8 +540,8 @@ void PutJob::restart() noexcept {
     wake_in(from_us(static_cast<int64_t>(session_.random().below(spread))));
 }
 
-// Lock conflicts get more attempts than refusals by a partition. The lock of a vanished client ends only with
-// its lease; the deadline comes first.
+// Lock conflicts get more attempts than refusals by a partition, because the lock of a vanished client ends
+// only with its lease. The deadline limits them.
 uint32_t PutJob::restarts_max() const {
     const uint32_t lock_retries = session_.options().lock_retries;
     if (!takes_locks()) return is_locked_out_ ? UINT32_MAX : kRestartsMax;

@@ -4,17 +4,17 @@
 //   RAMP, several partitions   prepare on all ─▶ commit on all ─▶ done
 //                                    └─ one refuses ─▶ abort on the others ─▶ failed, or retried later
 //   RAMP, one partition        prepare and commit in one message
-//   2PL                        locks ─▶ as above; prepared keys count as locked, and the locks end
+//   2PL                        locks ─▶ as above; a prepared key counts as locked, so its lock ends
 //   none                       write on each
 //   conditions                 as RAMP, whatever the algorithm: the partitions hold prepared keys
 //
 // prepare and commit are idempotent: messages in flight when a connection breaks are sent again, until the
 // deadline.
 //
-// Outcomes. A part is *refused* when its partition has no trace of the transaction and never will: the
-// partition refused the only message sent, or has recorded an abort. This does not hold if a repeated message
-// is refused (the first one may have been carried out and forgotten), nor if the partition's log failed (its
-// restart may find the transaction).
+// Outcomes. A part is *refused* when its partition has no trace of the transaction and never will have one:
+// the partition refused the only message sent, or has recorded an abort. This does not hold if a repeated
+// message is refused (the first one may have been carried out and forgotten), nor if the partition's log
+// failed (its restart may find the transaction).
 //   one part refused   the transaction can never commit: it has failed
 //   all parts refused  a new timestamp may be used
 //   none               the outcome is unknown; the partitions determine it (cooperative termination), the
@@ -102,7 +102,7 @@ class PutJob final : public Job {
     LockPhase locks_;
     uint64_t owner_ = 0;  // of the locks
     Nanoseconds locking_since_{};
-    Timestamp past_;              // conflicting timestamp from a partition: the next one is later
+    Timestamp past_;              // conflicting timestamp from a partition: the next attempt uses a later one
     uint32_t conflicts_ = 0;      // number of such conflicts
     bool is_locked_out_ = false;  // another transaction locks a key or has an undecided write of it
     Phase phase_ = Phase::kPreparing;

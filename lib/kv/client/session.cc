@@ -113,7 +113,7 @@ void ClientSession::on_ready(Link& link) noexcept {
         if (Status status = take_map(link); !status) return started(status);
     times_.greeted(facts.partition, partitions(), facts.ticks);
     clock_.observe(Timestamp::make(facts.ticks, 0));
-    // Readers end well before versions that they may still request are collected.
+    // Readers must end well before versions that they may still request are collected.
     read_window_ = std::min(read_window_, from_ms(std::max(facts.window_ms * 3 / 4, 10u)));
     if (!is_ready_) return started(Status::ok());
     wake_waiting();

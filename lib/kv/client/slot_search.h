@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SlotSearch: finds the slot of a key in the address cache, or by reading the partition's index.
 //
-// Its functions return the obstacle to a one-sided read. Fallback::kNone: none; read what `KeyRead::wanted`
-// names.
+// Its functions return the obstacle to a one-sided read. If there is none (Fallback::kNone), read what
+// `KeyRead::wanted` names.
 //
 // Thread-safety: none; belongs to its session.
 #pragma once

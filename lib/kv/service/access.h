@@ -26,7 +26,7 @@ class Access {
   public:
     // What a message of a kind needs.
     enum class Need : uint8_t {
-        kNothing,    // concerns only the connection, or what the client's own earlier messages made
+        kNothing,    // concerns only the connection, or what the client's own earlier messages created
         kGreeting,   // any right; a partition's greeting needs that of a partition
         kKeys,       // rights to its keys, or to those of the transaction that it decides
         kReadAll,    // to read every key
@@ -47,7 +47,7 @@ class Access {
     // Gives a connection the rights of its client: when it arrives, and after a change of the rules.
     void apply(Peer& peer) noexcept;
 
-    // These return true if the client may. Otherwise they have sent the refusal.
+    // These return true if the client has the necessary rights. Otherwise they have sent the refusal.
     //
     // admits() decides by the kind. It removes flags that request access to memory that the client lacks.
     bool admits(Peer& peer, wire::KvHeader& header) {

@@ -6,8 +6,8 @@
 //              any byte
 //   NAME       of the client's secret; "*": every client that no other rule names
 //
-// The rights of a client are those of all its rules together. In a list with a rule, a client without a rule
-// has no rights, unless there are rules for "*".
+// The rights of a client are those of all its rules together. If the list is not empty, a client without a
+// rule has no rights, unless there are rules for "*".
 //
 // Thread-safety: immutable.
 #pragma once

@@ -12,12 +12,13 @@
 // passed them, however its client ended. Otherwise the table could lease ids with which no client can write.
 //
 // After the clock was set back, used timestamps may be further ahead. Their ids are not blocked until the
-// clock gets there, perhaps in years. Used timestamps are kept as spans, and the next client writes with
-// timestamps before them. When the clock reaches a span, a client that still has such an id is refused and
-// leases another one.
+// clock gets there, which may take years. Instead, used timestamps are kept as spans, and the next client
+// writes with timestamps before the spans. When the clock reaches a span, a client that still has such an id
+// is refused and leases another one.
 //
-// A restarted partition has no leases. Clients return with their ids. If a new client was leased one of these
-// ids meanwhile, the partition to which both connect refuses the later one, which then leases another id.
+// A restarted partition has no leases. Clients return with their ids. If one of these ids was leased to a new
+// client meanwhile, a partition to which both clients connect refuses the later one, which then leases
+// another id.
 //
 // Thread-safety: none; belongs to the service's reactor.
 #pragma once

@@ -18,7 +18,7 @@
 // store's recovery runs in create(). Prepared transactions that it found are terminated before `ready`,
 // within a time limit (terminations.cc); until then writes and reads of clients are answered with kNotReady.
 //
-// Thread-safety: none, also for info_json(); belongs to one reactor.
+// Thread-safety: none, not even for info_json(); belongs to one reactor.
 #pragma once
 
 #include <functional>

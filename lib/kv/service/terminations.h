@@ -7,11 +7,11 @@
 // Waiting transactions are deferred: they are retried in turn, a bounded number at a time, and do not count
 // as prepared ones. If very many wait, no further transactions of the unreachable partition are accepted.
 //
-// A participant that has forgotten transactions of that age refuses this one for ever. Had it committed, it
-// would have done so only after this partition's prepare. It remembers commits for decision_window, in its
-// log or in memory, and refuses writes rather than forget one early. So it has not committed: abort. If this
-// partition itself has waited longer than that, the outcome is unknown everywhere. That is an abort as well,
-// counted separately and logged.
+// A participant that has forgotten the decisions of the transaction's time refuses the transaction for ever.
+// It can have committed only after this partition's prepare. It remembers commits for decision_window, in its
+// log or in memory, and refuses writes rather than forget one early. So it has not committed, and the
+// decision is abort. If this partition itself has waited longer than decision_window, the outcome is unknown
+// everywhere. The decision is then abort as well, but it is counted separately and logged.
 //
 // Partitions connect to each other as clients without an id, at the first inquiry.
 //

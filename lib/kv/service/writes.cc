@@ -61,7 +61,7 @@ wire::KvStatus Writes::status_of(wire::KvKind kind, bool committing, store::Answ
         case store::Answer::kConflict:
             return Status::kConditionFailed;
         case store::Answer::kBusy:
-            // The client repeats a decision unchanged, but a write with a later timestamp.
+            // The client repeats a decision unchanged, but it repeats a write with a later timestamp.
             return kind == wire::KvKind::kPrepare || kind == wire::KvKind::kPutIf ? Status::kLockConflict
                                                                                   : Status::kNotReady;
         case store::Answer::kNoMemory:

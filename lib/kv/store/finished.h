@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finished: the recently committed transactions, by timestamp. Repeated messages and inquiries are answered
-// from here. An ended transaction has an entry in a queue, which is in the order of the ends, and one in a
-// hash set. Together they take 27 to 37 bytes, up to 48 while the set grows, and more after a peak until it
-// has shrunk. Shared transactions, about which other partitions may still inquire here, have a separate
+// from here. An ended transaction has an entry in a queue, in the order in which transactions ended, and one
+// in a hash set. Together they take 27 to 37 bytes, up to 48 while the set grows, and more after a peak until
+// it has shrunk. Shared transactions, about which other partitions may still inquire here, have a separate
 // queue: they are kept longer.
 //
 // The set grows and shrinks incrementally: each call that adds or forgets moves a few entries from the former

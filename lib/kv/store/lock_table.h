@@ -10,8 +10,8 @@
 // write that was prepared under locks no longer needs them, and lock holders see a write that was prepared
 // without locks as a whole.
 //
-// The write of a transaction with one participant is accepted below a floor that rose after its locks were
-// granted. Each exclusive lock therefore stores the floor at its grant.
+// If the floor rises after the locks of a transaction with one participant were granted, its write is
+// accepted even below the floor. Each exclusive lock therefore stores the floor at the time of its grant.
 //
 // Thread-safety: none; belongs to the store's thread. Nothing here is durable.
 #pragma once

@@ -11,8 +11,8 @@
 // aborted transaction's versions are removed in the batch that records the abort.
 //
 // Rules
-//   KL1  A batch is applied as a whole or not at all, in the order of append(). A completed batch is as
-//        durable as the log was opened for. A later batch is never durable without the earlier ones.
+//   KL1  A batch is applied as a whole or not at all, in the order of append(). A completed batch has the
+//        durability for which the log was opened. A later batch is never durable without the earlier ones.
 //   KL2  append() does not block. Completions come from poll(), in order, with the given ticket (0: no
 //        completion).
 //   KL3  After one failed write every later batch fails too, because the contents of the medium are unknown.

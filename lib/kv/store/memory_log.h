@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A log without a disk, with the semantics of the real one (log.h), which can lose power: for the simulation
-// and tests. It never drops the row of a decision.
+// A log without a disk, for the simulation and tests. It has the semantics of the real one (log.h) and can
+// lose power. It never drops the row of a decision.
 //
 // Appended batches wait in a queue; persist() moves them to the storage that survives. crash() keeps that
 // storage, and as many queued batches as requested (KL1: never a later one without the earlier ones).

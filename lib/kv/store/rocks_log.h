@@ -13,10 +13,10 @@
 //   "V" key timestamp      → record
 //
 // Compaction drops rows of decisions older than a day (KL5). An age stamp is in seconds of running time,
-// which passes only while a process has the log open. The time of day cannot measure the age: if it is wrong
-// for a moment, compaction drops recent decisions. Running time begins with the Unix time at which the log is
-// created, and continues at the latest stamp of the log. So stamps of earlier versions (Unix time) stay
-// valid.
+// which passes only while a process has the log open. The time of day cannot measure the age: if it were
+// wrong for a moment, compaction would drop recent decisions. Running time begins with the Unix time at which
+// the log is created, and continues at the latest stamp of the log. So stamps of earlier versions (Unix time)
+// stay valid.
 //
 // Thread-safety: as Log; open() and the destructor from any thread, without concurrent calls.
 #pragma once

@@ -15,9 +15,9 @@
 //
 // Why this is safe. Nothing here depends on the order in which a READ sees memory, nor on its being atomic:
 //  V1  The header carries a 64-bit checksum of itself, seeded with the arena's epoch. A mix of two headers, a
-//      header of an earlier run of the server, or bytes that are not a header: kTorn, except with probability
-//      2^-64. Slots live in type-stable pages, so a stale address always leads to a slot header, never to a
-//      value crafted like one.
+//      header of an earlier run of the server, and bytes that are not a header are reported as kTorn, except
+//      with probability 2^-64. Slots live in type-stable pages, so a stale address always leads to a slot
+//      header, never to a value crafted like one.
 //  V2  The header carries the key's fingerprint and the slot's incarnation. A slot that was freed and now
 //      belongs to another key, or to the same key again, does not match the reader's cached address: kStale.
 //      The reader then drops the address.
@@ -29,8 +29,9 @@
 //  V5  `incomplete` means that there are prepared versions without an entry: for a timestamp that is not
 //      shown, use RPC.
 //
-// kTorn is retried a bounded number of times, then RPC is used, as for every result other than kOk. A hostile
-// server can return wrong values, but lengths and offsets that parse_slot() returns are within the arena.
+// After kTorn the read is repeated a bounded number of times. Then RPC is used, as after every other result
+// except kOk. A hostile server can return wrong values, but lengths and offsets that parse_slot() returns are
+// within the arena.
 //
 // `invalid` is the paper's invalid bit (`paper` mode): set while a prepared version of the key exists,
 // whether its transaction wins, loses or aborts (the prototype's bit remained set when a commit lost).

@@ -21,19 +21,19 @@
 //      that.
 //  S4  A version that is superseded, or loses (a newer one was committed before its commit came), stays
 //      readable for Options::window, and while a pin covers it. The latest version and prepared ones always
-//      stay. Versions of a transaction that wrote only on this partition stay for window_alone, which
-//      suffices: a reader that requests all keys in one message sees all of it or nothing and never requests
-//      one by its timestamp; a reader that reads key by key, or in RAMP-Small's two rounds, either is that
-//      quick or gets kNewer. Of those without a slot, which no reader reads key by key, the newest
-//      retired_alone_max are kept.
+//      stay. Versions of a transaction that wrote only on this partition stay for window_alone. That
+//      suffices: a reader that requests all keys in one message sees all or nothing of the transaction and
+//      never requests one of its versions by timestamp. A reader that reads key by key, or in RAMP-Small's
+//      two rounds, either takes less time than window_alone or gets kNewer. No reader reads keys without a
+//      slot one by one, so of the versions without a slot the newest retired_alone_max are kept.
 //  S5  A lookup by timestamp returns kExact (prepared or committed), kNewer (the version is gone or was never
 //      here, but a committed one with a higher timestamp exists), or kGone (neither: start over). The version
 //      of kNewer may be a tombstone: then the key was deleted since.
 //  S6  A view points into the store and is valid until the next call that is not const.
 //  S7  Memory is bounded: the arena, and Options::heap_limit for the rest. When it is full, the window
-//      shrinks to Options::window_floor, values that were not read recently go to disk if there is one, and
-//      then writes are answered with kNoMemory. Reads still work, and so do deletes and expiry, which free
-//      memory: part of each memory is reserved for them.
+//      shrinks to Options::window_floor, and values that were not read recently go to disk if there is one.
+//      If that does not suffice, writes are answered with kNoMemory. Reads still work, and so do deletes and
+//      expiry, which free memory: part of each memory is reserved for them.
 //  S8  A cold version (on disk only) is found with `cold` set and no value; fetch() reads it.
 //  S9  After recover(), prepared transactions are back, and overdue() lists them at once. The epoch is new,
 //      so every slot address returned earlier is invalid.

@@ -13,9 +13,9 @@
 //   ring     RDMA WRITE into a ring in the peer's memory that the peer polls (ring.h). SENDs carry only
 //            signals about sleep.
 //
-// Bounds. If the peer does not accept its messages, a channel that holds more than kBacklogMax bytes of them
-// handles no further frame; messages from the peer then wait in the fabric. A message whose header states
-// more than the maximum length closes the channel.
+// Bounds. If the peer does not accept its messages and the channel holds more than kBacklogMax bytes of them,
+// the channel handles no further frame. Messages from the peer then wait in the fabric. A message whose
+// header states more than the maximum length closes the channel.
 //
 // Thread-safety: a Lane and its channels belong to one reactor. Ownership: a channel belongs to its
 // ChannelOwner, which is also its handler, and then to the lane, which destroys it when its connection has

@@ -9,7 +9,7 @@ namespace wss::sim {
 
 // Greater than any skew, so that no clock of a node is negative.
 constexpr Nanoseconds kEpoch = from_s(1000);
-// Busy nodes are recorded during this number of turns before a livelock.
+// The busy nodes are recorded in this many turns before a livelock is reported.
 constexpr uint32_t kTurnsNamed = 100;
 
 Nanoseconds NodeClock::now() noexcept {
@@ -20,7 +20,7 @@ Nanoseconds NodeClock::now() noexcept {
 Nanoseconds NodeClock::to_world(Nanoseconds local) const noexcept {
     if (local == kNever) return kNever;
     int64_t t = (local - kEpoch - skew).count;
-    // The result is rounded up: a timer is due only when the node's clock shows its deadline, never earlier.
+    // The result is rounded up, so that a timer never fires before the node's clock shows its deadline.
     return {t - t / (1'000'000 + drift_ppm) * drift_ppm + (drift_ppm != 0 ? 1000 : 0)};
 }
 
@@ -132,7 +132,7 @@ bool World::step(Nanoseconds limit) {
         if (limit != kNever) now_ = limit;
         return false;
     }
-    // Time advances by at least a nanosecond, because rounding with a drifting clock must not stop it.
+    // Time advances by at least one nanosecond: rounding for a drifting clock could otherwise stop it.
     now_ = std::max(next, now_ + Nanoseconds{1});
     return true;
 }
