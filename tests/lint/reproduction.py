@@ -34,7 +34,7 @@ def row(card: dict) -> str:
 
 
 def section(cards: list[dict]) -> str:
-    """Returns the section for the cards of a run; without cards it says so."""
+    """Returns the section for the cards of a run, or a note if no card has measurements."""
     cards = [card for card in cards if card["paper_figure"]]
     measured = next((card for card in cards if "measured" in card), None)
     if measured is None:

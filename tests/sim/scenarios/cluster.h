@@ -10,9 +10,9 @@
 //
 // Permitted losses: a crash of the target may undo unflushed writes, which SectorModel tracks. A crash or
 // loss of an engine may undo nothing. Under write-back that holds for one engine at a time. In runs that use
-// write-back the injector therefore takes the next engine only after the target has all engines again and has
-// destaged every line that had only one copy (exposed_). It may cut the target off from all engines at any
-// time (isolation): their contents cannot be read then, but return with them.
+// write-back, the injector therefore takes down the next engine only after the target has all engines again
+// and has destaged every line that had only one copy (exposed_). It may cut the target off from all engines
+// at any time (isolation): their contents cannot be read then, but return with them.
 //
 // In a quarter of the runs real storage is on a separate node. That node crashes too, and is cut off from
 // the target, clients and engines. The disk loses unflushed writes when that node crashes, and only then.
@@ -20,7 +20,7 @@
 // In a third of the other runs further volumes are created and deleted meanwhile (cluster_removals.h). In
 // half of these runs such a volume is missing for a while after a crash of the target.
 //
-// In a third of the runs that use write-back it is also the default policy.
+// In a third of the runs that use write-back, write-back is also the default policy.
 #pragma once
 
 #include <cstdint>

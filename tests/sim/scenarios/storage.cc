@@ -211,7 +211,7 @@ class StorageRun {
         storage_joined_ = std::any_of(joined.begin(), joined.end(),
                                       [](const cache::EngineInfo& one) { return one.state == "storage"; });
     }
-    // Engines alone serve no requests before a storage process has joined, and after the target has known for
+    // Engines alone serve no requests before a storage process has joined, nor after the target has known for
     // a while that another client may have the image. A holder that reaches the image again may serve
     // requests before it reports that.
     void note_suspension() {

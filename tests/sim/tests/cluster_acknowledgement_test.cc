@@ -13,7 +13,7 @@ constexpr Nanoseconds kStorageDelay = from_s(3);
 // The side from which the engine is cut off: its commands come from the target, the data from the client.
 enum class From { kTarget, kClient };
 
-// Engine, cut, and whether both engines have the line already, dirty.
+// The engine, the side of the cut, and whether both engines already have the line and it is dirty.
 class ClusterAcknowledgement : public ClusterOperator,
                                public ::testing::WithParamInterface<std::tuple<size_t, From, bool>> {
   protected:
@@ -78,7 +78,7 @@ TEST_P(ClusterAcknowledgement, waits_for_storage_if_an_engine_stays_cut_off) {
     EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk) << "the loss of the other engine loses nothing";
 }
 
-// Otherwise a later start of the target would read the older copy, or destage it.
+// If one were left, a later start of the target would read this older copy, or destage it.
 TEST_P(ClusterAcknowledgement, leaves_no_copy_that_missed_the_write) {
     cut();
     begin_write();

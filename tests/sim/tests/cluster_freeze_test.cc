@@ -35,7 +35,8 @@ TEST_F(ClusterFreeze, a_write_that_arrives_during_the_freeze_for_compare_and_wri
     ASSERT_TRUE(side.until([&] { return client.closed(); }));
 }
 
-// Otherwise a check of the whole volume, command by command, would destage it as often as it has commands.
+// If every VERIFY destaged, a check of the whole volume, command by command, would destage the volume once
+// per command.
 TEST_F(ClusterFreeze, verify_destages_only_if_its_range_is_dirty) {
     create_under_write_back();
     write_lines(2);

@@ -10,7 +10,7 @@ namespace {
 using block::testing::RawClient;
 using Direction = wire::CommandRequest::Direction;
 
-// On one reactor, and on the second of two, which the cache does not belong to.
+// The channels are on the only reactor, or on the second of two, to which the cache does not belong.
 class ClusterGrace : public ClusterOperator, public ::testing::WithParamInterface<uint32_t> {
   protected:
     static constexpr uint64_t kDirty = 4;  // lines

@@ -213,7 +213,7 @@ TEST_F(ClusterMirror, does_not_forget_an_engine_whose_lines_were_copied_again) {
     expect_that_nothing_is_lost();
 }
 
-// As in a rolling restart of the engines.
+// This happens in a rolling restart of the engines.
 TEST_F(ClusterMirror, copies_from_an_engine_that_is_to_leave) {
     fail_storage(Storage::kHangs);
     lose(0);

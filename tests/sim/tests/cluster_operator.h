@@ -68,7 +68,7 @@ class ClusterOperator : public ::testing::Test {
         for (io::SimDisk* disk : {&disk_, &a_.disk, &b_.disk}) disk->crash();
         restart_target_alone();
     }
-    // As restart_target(), but the disks do not crash.
+    // The same as restart_target(), but the disks do not crash.
     void restart_target_alone() {
         node_.crash();
         retire(std::move(target_));

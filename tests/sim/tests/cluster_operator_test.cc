@@ -40,7 +40,8 @@ TEST_F(ClusterDefaultPolicy, dirty_lines_survive_a_restart_with_another_default_
     EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk);
 }
 
-// As after a failed start: the target has not yet determined which lines of the volume engines hold.
+// This is the state after a failed start: the target has not yet determined which lines of the volume engines
+// hold.
 TEST_F(ClusterDefaultPolicy, a_stop_during_a_recovery_loses_no_dirty_line_of_a_volume_that_is_not_open) {
     create("a", a_);
     attach("a", a_);

@@ -67,7 +67,7 @@ TEST_F(Runs, a_run_that_loses_one_of_its_lines_writes_no_data_of_another_run) {
     for (uint64_t at : {c, d, e}) EXPECT_EQ(run(a_, Operation::kRead, at), Outcome::kOk) << at / kLine;
 }
 
-// Otherwise writers of the other lines would wait until that line is stored.
+// If a line waited, its writers would wait until the silent engine's line is stored.
 TEST_F(Runs, a_line_does_not_wait_for_the_silent_engine_of_another_line_of_its_run) {
     size_t silent = 0;
     const uint64_t base = find_lines(silent);

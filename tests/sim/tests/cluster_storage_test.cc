@@ -280,7 +280,7 @@ TEST_F(StorageElsewhere, another_owner_of_its_disk_has_no_effect_if_no_line_is_d
     EXPECT_EQ(run(0, Operation::kFlush), Outcome::kOk);
 }
 
-// As when a volume without dirty lines is moved from an image to a file.
+// This happens when a volume without dirty lines is moved from an image to a file.
 TEST_F(StorageElsewhere, dirty_lines_are_destaged_to_a_disk_without_an_owner_after_another_disk_had_one) {
     lose_storage_with_nothing_dirty();
     disk_.forget_owners();

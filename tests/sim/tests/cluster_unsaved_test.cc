@@ -88,7 +88,7 @@ TEST_F(ClusterUnsaved, a_stop_succeeds_if_only_its_last_record_cannot_be_saved) 
     EXPECT_TRUE(stop());
 }
 
-// As with a thin pool, where only discards free space.
+// This happens with a thin pool, where only discards free space.
 TEST_F(ClusterUnsaved, full_storage_does_not_prevent_discards_of_clean_blocks) {
     a_.disk.fill(true);
     EXPECT_EQ(run(a_, Operation::kDiscard, 8 * kLine), Outcome::kOk);

@@ -114,8 +114,8 @@ TEST(KvScenario, transactions_with_and_without_locks_see_each_other_as_a_whole) 
         }
 }
 
-// As above, but with messages that are delayed beyond a lock's lease, and with clients and partitions that
-// fail.
+// The same as above, but with messages that are delayed beyond a lock's lease, and with clients and
+// partitions that fail.
 TEST(KvScenario, locks_that_expire_before_the_write_arrives_leave_no_half_of_it) {
     ASSERT_TRUE(log::set_level("off"));
     for (kv::Algorithm algorithm : {kv::Algorithm::kLockParallel, kv::Algorithm::kLockSequential,
@@ -132,7 +132,7 @@ TEST(KvScenario, locks_that_expire_before_the_write_arrives_leave_no_half_of_it)
         }
 }
 
-// As with shm: the processor itself moves the bytes of reads and rings, and wakes a sleeper through a word in
+// As over shm, the processor itself moves the bytes of reads and rings, and wakes a sleeper through a word in
 // memory.
 TEST(KvScenario, no_write_is_lost_when_the_processor_reaches_the_memory_of_the_peer) {
     ASSERT_TRUE(log::set_level("error"));

@@ -68,7 +68,7 @@ class StorageElsewhere : public ::testing::Test {
         start_other_storage_alone();
         ASSERT_TRUE(until([&] { return joined(); }));
     }
-    // As above; the target need not run.
+    // The same, but the target need not run.
     void start_other_storage_alone() {
         other_node_ = &world_.add_node("other storage");
         other_ = std::make_unique<ClusterEngine>(*other_node_, network_, storage_memory_, "target",

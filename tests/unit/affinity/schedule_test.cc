@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Schedule: operators run where their blocks are; idle nodes read remotely while that shortens the whole.
+// Schedule: operators run where their blocks are; idle nodes read remotely as long as that shortens the whole
+// run.
 #include "lib/affinity/schedule.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +28,7 @@ struct Case {
     Operators operators;
 };
 
-// Any case, with remote reads at most as fast as local ones unless `any_rates`.
+// Draws any case. Remote reads are at most as fast as local ones, unless `any_rates` is set.
 Case any_case(bool any_rates) {
     Case one;
     one.cluster.nodes = *rc::gen::inRange<uint32_t>(1, 6);

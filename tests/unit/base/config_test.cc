@@ -115,7 +115,7 @@ TEST(Config, an_error_names_the_file_that_cannot_be_read) {
     EXPECT_FALSE(schema.read_file("/dev/zero")) << "reads are bounded, whatever the file";
 }
 
-// An operator may pass a configuration by a pipe, as `--config <(…)` does.
+// An operator may pass a configuration through a pipe, as `--config <(…)` does.
 TEST(Config, a_pipe_is_read_but_its_writer_is_not_waited_for) {
     char folder[] = "/tmp/wss-config-XXXXXX";
     ASSERT_NE(mkdtemp(folder), nullptr);

@@ -63,7 +63,7 @@ TEST_F(ControlSocket, is_the_users_own_without_a_service) {
     EXPECT_EQ(found(), default_control_path()) << "no service was ever installed";
 }
 
-// Creates the socket of a killed owner: nobody listens on it.
+// Creates the socket of a killed owner, on which no process listens.
 static void leave_socket(const std::string& path) {
     auto address = unix_address(path);
     ASSERT_TRUE(address);

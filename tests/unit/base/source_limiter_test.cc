@@ -9,7 +9,7 @@
 namespace wss::log {
 namespace {
 
-// Number of seconds of the clock since then, including those that are not complete.
+// Number of seconds of the clock since `begun`, including those that are not complete.
 size_t seconds_since(Nanoseconds begun) {
     return static_cast<size_t>((SystemClock().now() - begun).count / from_s(1).count) + 2;
 }

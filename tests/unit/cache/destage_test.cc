@@ -84,7 +84,7 @@ TEST_F(Planned, an_awaited_line_does_not_hold_up_the_others) {
     EXPECT_EQ(next(from_s(10)), (Lines{20, 21}));
 }
 
-// Storage would not answer for the whole run.
+// If a run contained a line of the silent part, storage would not answer for any of its lines.
 TEST_F(Planned, a_run_ends_where_storage_is_silent) {
     for (uint64_t line : {12, 10, 11, 13, 14}) ASSERT_TRUE(bench.write({0, line}, sub_block(0), from_s(1)));
     silent_first = 13;

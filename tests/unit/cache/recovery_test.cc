@@ -60,7 +60,7 @@ TEST_F(RecoveryTest, dirty_lines_are_found_in_the_engines_that_hold_them) {
     bench.with({2, 77}, kAll, Access::kExclusive, [&](Line& l) { EXPECT_GT(bench.index.stamp(l), 9u); });
 }
 
-// An engine that the recovery did not wait for may have a newer copy. Readers do not see its data.
+// An engine for which the recovery did not wait may have a newer copy. Readers do not see that copy's data.
 TEST_F(RecoveryTest, newer_copies_of_a_restored_line_are_passed_over_up_to_its_next_write) {
     add(1, 6, header(77, 9, sub_block(2)));
     restore();

@@ -56,7 +56,7 @@ TEST(TargetConfig, rules_between_values_are_checked_after_options_are_applied) {
     EXPECT_FALSE(check_target_config(config));
 }
 
-// Opening an image may take it from another program, although the start then fails.
+// Opening an image may take it from another program, even if the start fails later.
 TEST(TargetConfig, volumes_that_cannot_all_be_served_are_refused_before_one_is_opened) {
     const std::string image = "rbd:rbd/a?steal=true";
     EXPECT_EQ(check_volumes({{.name = "a", .backend = image}, {.name = "b", .backend = image}}).text(),

@@ -334,7 +334,8 @@ TEST_F(HttpSite, requests_that_are_too_long_are_refused_and_their_clients_closed
     const Reply large = client.receive();
     EXPECT_EQ(large.status, 413);
     EXPECT_EQ(large.message(), "a body may have at most 1048576 bytes");
-    // The response may be lost if the server closes the connection with unread bytes, but the close is seen.
+    // The response may be lost if the server closes the connection with unread bytes, but the client detects
+    // the close.
     auto closes = [](Client& sender, const std::string& first, const std::string& piece) {
         bool open = sender.send_text(first);
         for (size_t sent = 0; open && sent < 3 * kBodyMax; sent += piece.size())

@@ -439,7 +439,7 @@ TEST_F(HostileTest, a_request_is_not_sent_again_after_its_deadline) {
     io.buffers = {&buffer, 1};
     ASSERT_TRUE(bench.session().submit(io));
     ASSERT_TRUE(bench.until([&] { return reads == 1; }));
-    bench.clock().skip(from_ms(250));  // deadlines are checked now, and next after that of the request
+    bench.clock().skip(from_ms(250));  // deadlines are checked now, and not again before that of the request
     ASSERT_TRUE(bench.until([&] { return reads == 2; }));
     bench.reactor().step();  // receives the response
     bench.clock().skip(from_ms(60));

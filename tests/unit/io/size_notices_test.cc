@@ -135,7 +135,7 @@ TEST_F(OneUser, growth_that_the_user_could_not_adopt_is_reported_again_from_its_
     EXPECT_EQ(user_.wait_for(2), (std::vector<Notice>{{16, 32}, {16, 32}}));
 }
 
-// As when a resize by the user itself prevents it from adopting the size.
+// This happens when the user's own resize prevents it from adopting the size.
 TEST_F(OneUser, own_change_during_a_refused_notice_leaves_the_shrink_and_replaces_the_growth) {
     user_.hold();
     user_.refuse();

@@ -7,15 +7,15 @@
 namespace wss::kv::test {
 namespace {
 
-// An id becomes free when its client is gone for long. The next client with the id could decide what the
-// former one left undecided.
+// An id becomes free when its client has been gone for a long time. The next client with the id could decide
+// what the former one left undecided.
 TEST_F(AccessControl, a_client_cannot_decide_a_transaction_with_keys_that_it_may_not_write) {
     begin({"alice=rw", "bob=rw:a/", "p=partition"}, 2);
     std::string key = "b";
     while (partition_of(fingerprint(key), 2) != 0) key += 'b';
     std::string own = "a/";
     while (partition_of(fingerprint(own), 2) != 0) own += 'a';
-    cluster->stop(1);  // the transaction stays undecided without its answer
+    cluster->stop(1);  // the transaction stays undecided without this partition's answer
     wire::KvPrepare body;
     body.participants = {0, 1};
     body.items.emplace_back().key = key;
@@ -124,7 +124,7 @@ class HostileClient {
   private:
     template <typename Body>
     bool call(KeptReply& reply, KvKind kind, const Body& body) {
-        // The conditions of a prepare are only in the message with their flag.
+        // A prepare contains conditions only if it has their flag.
         uint8_t flags = random_.chance(2) ? static_cast<uint8_t>(random_.next()) : uint8_t{0};
         return client_.link().call(reply, kind, flags, body);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clients that may not read every key do not reach the memory of a partition, by any means.
+// Clients that may not read every key cannot reach the memory of a partition by any means.
 #include <unistd.h>
 
 #include "tests/unit/kv/access_fixture.h"
@@ -69,7 +69,7 @@ TEST_F(AccessControl, a_client_that_loses_the_right_to_read_every_key_loses_the_
     ASSERT_TRUE(alice->read(arena, 64));
     alice->turn_until([&] { return !alice->reads_done().empty(); });
     EXPECT_EQ(alice->reads_done()[0], fabric::CompletionStatus::kRemoteAccess);
-    // It connects again, and the address that it knows is as useless.
+    // It connects again, and the address that it knows is still useless.
     alice->turn_until([&] { return alice->link().ready(); });
     EXPECT_EQ(alice->link().facts().arena.rkey, 0u);
     ASSERT_TRUE(alice->read(arena, 64));

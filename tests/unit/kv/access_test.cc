@@ -115,7 +115,7 @@ TEST_F(AccessControl, every_kind_of_message_is_refused_to_a_client_without_the_r
     }
 }
 
-// The samples of the test above are refused for no other reason.
+// Shows that the lack of rights is the only reason for the refusals of the test above.
 TEST_F(AccessControl, a_client_with_all_rights_may_send_everything_but_inquiries) {
     begin(kRules);
     for (const Sample& sample : samples()) {

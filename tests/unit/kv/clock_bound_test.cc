@@ -36,7 +36,7 @@ TEST_F(ClockBound, a_write_beyond_it_is_refused) {
     EXPECT_EQ(client.ask(wire::KvKind::kPutIf, 0, put), wire::KvStatus::kTooFarAhead);
 }
 
-// Otherwise a client could make a key unusable in transactions with other keys.
+// With small steps a client could make a key unusable in transactions with other keys.
 TEST_F(ClockBound, a_write_does_not_get_beyond_it_in_small_steps) {
     wire::KvPrepare prepare;
     prepare.participants = {0};
@@ -69,7 +69,7 @@ TEST_F(ClockBound, an_inquiry_beyond_it_aborts_the_transaction_for_good) {
     EXPECT_EQ(client.ask(wire::KvKind::kPrepare, 0, prepare), wire::KvStatus::kAborted);
 }
 
-// Each of them takes memory until the clock reaches it.
+// Each such inquiry takes memory until the clock reaches its timestamp.
 TEST_F(ClockBound, inquiries_beyond_it_are_limited) {
     wire::KvStatus last = wire::KvStatus::kOk;
     for (uint64_t i = 0; i < 5000; ++i)

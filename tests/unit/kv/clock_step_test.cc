@@ -64,7 +64,8 @@ TEST(ClockStep, back_below_the_floor_leaves_a_partition_writable) {
     EXPECT_TRUE(status) << status.to_string();
 }
 
-// Otherwise they could neither be written nor deleted until the clock reaches their versions.
+// Without an exception, such keys could be neither written nor deleted until the clock reaches their
+// versions.
 TEST(ClockStep, back_leaves_keys_writable_that_were_written_while_a_partition_was_ahead) {
     Cluster cluster({.partitions = 1, .clocks_ahead_us = {kHour_us}});
     {
@@ -116,7 +117,7 @@ TEST(ClockStep, back_does_not_leave_transactions_undecided) {
     EXPECT_EQ(prepared, 0u);
 }
 
-// Timestamps that follow a version may not run away from it.
+// Timestamps that follow a version must stay close to it.
 TEST(ClockStep, back_does_not_allow_timestamps_far_beyond_the_version_of_a_key) {
     Cluster cluster({.partitions = 1, .clocks_ahead_us = {kHour_us}});
     RawClient client(cluster.addresses()[0]);
@@ -196,7 +197,8 @@ TEST(ClockStep, of_a_client_back_does_not_end_its_writes) {
     EXPECT_TRUE(status) << status.to_string();
 }
 
-// Otherwise every id of a partition could be blocked until its clock reaches the old time again.
+// If such ids stayed blocked, every id of a partition could be blocked until its clock reaches the old time
+// again.
 TEST(ClockStep, back_leaves_the_ids_of_clients_that_have_written_free) {
     Cluster cluster({.partitions = 1, .clocks_ahead_us = {24 * kHour_us}});
     uint32_t id = 0;

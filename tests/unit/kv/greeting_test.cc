@@ -65,7 +65,8 @@ TEST(ClientIds, of_clients_that_close_are_free_at_once) {
     }
 }
 
-// Otherwise the next client with the id could not write until the clocks have passed the named timestamp.
+// If such an id were free at once, the next client with it could not write until the clocks have passed the
+// named timestamp.
 TEST(ClientIds, whose_timestamps_are_ahead_of_the_clock_are_not_free_at_once) {
     Cluster cluster({.partitions = 1});
     {

@@ -67,7 +67,7 @@ TEST_F(Leases, the_next_client_of_an_id_begins_after_the_last_timestamp_of_the_p
     EXPECT_EQ(table.join(9000, 2, now, clock)->after, Timestamp::make(70, 9000));
 }
 
-// This applies however its client ended: otherwise a client could return ids that are unusable for others.
+// This holds however the id's client ended. Otherwise a client could return ids that no other client can use.
 TEST_F(Leases, an_id_is_free_when_the_clock_has_passed_its_timestamps) {
     const Timestamp ahead = Timestamp::make(clock.ticks() + 50'000'000, 9000);
     LeaseTable::Lease* lease = table.join(9000, 1, now, clock);

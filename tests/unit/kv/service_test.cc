@@ -79,7 +79,7 @@ std::pair<std::string, std::string> keys_apart(const LocalClient& client) {
 
 class SessionOrder : public testing::TestWithParam<OneSided> {};
 
-// The writer has committed on one partition only. A client that has read its write must not read an older
+// The writer has committed on one partition only. A client that has read this write must not read an older
 // version of the other key.
 TEST_P(SessionOrder, versions_named_by_a_sibling_are_read_in_later_transactions) {
     Cluster cluster({.partitions = 2, .terminate_after = from_s(60)});
@@ -205,8 +205,8 @@ TEST_P(OneSidedFaults, a_connection_lost_during_a_read_ends_the_transaction_and_
     for (size_t k = 0; k < values.size(); ++k) EXPECT_EQ(values[k], "value of " + keys[k]);
 }
 
-// The transaction is prepared on one partition. The other one never received it, and has forgotten everything
-// of that age.
+// The transaction is prepared on one partition. The other one never received it, and has forgotten all
+// decisions of that time.
 class Forgotten : public testing::TestWithParam<bool> {};
 TEST_P(Forgotten, a_transaction_that_the_other_partition_has_forgotten_does_not_stay_undecided) {
     const bool waited_too_long = GetParam();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A partition that is down must delay only the transactions that touch it.
+// A partition that is down must delay only the transactions that need it.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

@@ -9,7 +9,7 @@ using Prover = wire::AuthTranscript::Prover;
 
 struct TargetProof : public ::testing::Test {
     World world{guarded({"alice"})};
-    // Of version 1, which the target allows only for alice.
+    // Logs in with version 1, which the target allows only for alice.
     wire::AuthResult old_login(uint8_t port, const std::string& name, const Secret& secret) {
         Prove initiator(world, port);
         initiator.version = 1;

@@ -149,7 +149,7 @@ class FairSharing : public VolumeFixture {
 };
 
 TEST_F(FairSharing, a_slow_volume_full_of_long_reads_does_not_delay_short_reads_of_another) {
-    // `other` is a client of another session, `client` one of the same session.
+    // `other` is a client of another session, and `client` is one of the same session.
     auto client = world_->client(1), other = world_->client(2);
     auto slow = reads(*client, 0, 64, 1 << 20);
     ASSERT_TRUE(world_->until([&] { return world_->totals().waited_for_buffer > 0; }));

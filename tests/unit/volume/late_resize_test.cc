@@ -118,8 +118,8 @@ TEST_F(LateResize, storage_is_truncated_when_observers_release_it_after_the_comm
     EXPECT_EQ(set_->find("a")->size, kSize);
 }
 
-// Otherwise, if others later gave the storage its former size, the next start would consider the shrink
-// incomplete.
+// If the shrink did not end and others later gave the storage its former size, the next start would consider
+// the shrink incomplete.
 TEST_F(LateResize, a_shrink_ends_when_storage_answers_after_the_command_timed_out) {
     keeper_.keeps = false;
     slow_.silent = true;
@@ -181,7 +181,7 @@ TEST_F(LateResize, storage_that_others_took_is_not_truncated_by_an_earlier_shrin
     EXPECT_EQ(file_size(), kSize) << "the volume covers only a part of it";
 }
 
-// Otherwise the set could be destroyed before the notice ends.
+// Without this wait, the set could be destroyed before the notice ends.
 TEST_F(LateResize, the_end_of_the_set_waits_for_a_notice_in_progress) {
     std::filesystem::resize_file(folder_.file("a"), kSmall);
     std::thread notice([&] { (void)slow_.changed(kSize, kSmall); });

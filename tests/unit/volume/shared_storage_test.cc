@@ -68,7 +68,7 @@ TEST_F(OnSharedStorage, a_volume_created_as_a_part_of_it_does_not_grow_beyond_it
     EXPECT_EQ(set_->find("a")->size, uint64_t{2 << 20}) << "the resize made it cover its storage";
 }
 
-// Others have shrunk the storage, which takes effect when the operator resizes the volume (rs:).
+// Others have shrunk the storage. With rs: this takes effect when the operator resizes the volume.
 TEST_F(OnSharedStorage, a_partial_volume_resized_to_the_remaining_size_stays_partial) {
     ASSERT_TRUE(create("a", 512 << 10));
     shared_.size = 256 << 10;
@@ -77,7 +77,7 @@ TEST_F(OnSharedStorage, a_partial_volume_resized_to_the_remaining_size_stays_par
     EXPECT_EQ(set_->find("a")->size, uint64_t{256 << 10});
 }
 
-// As with storage on another node, whose size is known only when it joins the open volume.
+// This happens with storage on another node, whose size is known only when it joins the open volume.
 TEST_F(OnSharedStorage, a_volume_is_a_part_of_storage_that_turns_out_to_be_larger) {
     ASSERT_TRUE(create("a"));
     shared_.size = 2 << 20;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A volume on storage that others resize while a shrink of the volume is incomplete, also across a restart.
+// A volume on storage that others resize while a shrink of the volume is incomplete, with and without a
+// restart.
 #include <gtest/gtest.h>
 
 #include <memory>

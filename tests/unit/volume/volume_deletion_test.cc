@@ -87,7 +87,7 @@ TEST_F(VolumeDeletion, that_is_refused_beforehand_changes_nothing) {
     EXPECT_FALSE(set_->find("a")->removing);
 }
 
-// Otherwise a start after a crash would complete the refused deletion.
+// If the deletion were recorded first, a start after a crash would complete it although it was refused.
 TEST_F(VolumeDeletion, of_a_volume_that_was_opened_during_it_is_refused_before_it_is_recorded) {
     const std::string file = folder_.file("a"), away = folder_.file("away");
     end();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reopening of a volume whose storage was lost or that is given up.
+// The reopening of a volume whose storage was lost, or that is given up.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -100,7 +100,7 @@ TEST_F(OnSharedStorage, a_refused_reopening_leaves_the_volume_unchanged) {
     EXPECT_EQ(permission(), Permission::kWrite);
 }
 
-// Until then, the owner may return.
+// Until all checks have passed, the owner may return.
 TEST_F(OnSharedStorage, a_volume_that_waits_for_its_owner_is_given_up_after_all_checks_have_passed) {
     Forgetful observer(set_->table(0));
     ASSERT_TRUE(create("a"));
@@ -300,7 +300,7 @@ TEST_F(OnSharedStorage,
     EXPECT_EQ(set_->find("a")->size, uint64_t{512 << 10});
 }
 
-// Otherwise a shrink after a start from any of these files would truncate data that others have written
+// If a file contained the shrink, a shrink after a start from it would truncate data that others have written
 // since.
 TEST_F(OnSharedStorage, a_reopening_writes_nothing_of_an_unfinished_shrink) {
     make_set(
@@ -324,7 +324,8 @@ TEST_F(OnSharedStorage, a_reopening_writes_nothing_of_an_unfinished_shrink) {
     }
 }
 
-// Otherwise the next start would give the volume and the storage the size in the configuration.
+// If the volume were reopened nevertheless, the next start would give the volume and the storage the size in
+// the configuration.
 TEST_F(OnSharedStorage, a_reopening_that_cannot_be_saved_leaves_the_volume_unchanged) {
     bool full = false;
     make_set({.state = locked(folder_.file("state.json")), .write = [&](const StateLock&, const auto&) {

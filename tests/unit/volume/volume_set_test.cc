@@ -331,7 +331,7 @@ TEST_F(Threaded, run_time_volumes_and_all_identities_survive_a_restart) {
     EXPECT_EQ(set_->find("kept")->identity, kept.identity);
     EXPECT_EQ(set_->find("kept")->size, uint64_t{2 << 20});
     EXPECT_EQ(set_->find("kept")->block_size, 4096u);
-    // Although created in another order than before, each volume gets its own identity.
+    // Each volume gets its own identity, although the volumes are created in another order than before.
     ASSERT_TRUE(create("other", "ram:1M"));
     ASSERT_TRUE(create("declared", "ram:1M", {.declared = true}));
     EXPECT_EQ(set_->find("declared")->identity.lun, declared.identity.lun);

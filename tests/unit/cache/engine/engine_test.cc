@@ -233,7 +233,8 @@ TEST_F(EngineTest, a_revoked_client_is_closed_and_its_moves_fail_with_that_reaso
               CacheStatus::kNoClient);
 }
 
-// Otherwise the engine's thread would spin, and after a goodbye it would spin for ever.
+// If such an answer counted as pending, the engine's thread would spin, and after a goodbye it would spin for
+// ever.
 TEST_F(EngineTest, an_answer_that_a_closed_link_could_not_send_is_no_longer_pending) {
     link_->wrote(wire::put_plain(RecordType::kPing, 0, 7, link_->room()));
     link_->wrote(wire::put_plain(RecordType::kGoodbye, 0, 0, link_->room()));

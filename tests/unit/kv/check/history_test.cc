@@ -133,7 +133,7 @@ TEST(MergeHistories, prefers_the_writer_of_a_version_to_those_who_found_it_at_th
     const std::string found = "w(1,20," + session(kInitialSessions) + ",7)\n";
     const std::string writer = kLoad + "w(1,20,1,1)\nw(2,20,1,1)\n";
     EXPECT_EQ(violations_of_all({found + "r(1,20,0,0)\n", writer, found}), "");
-    // Without the writer, one of those who found the version stands for it.
+    // If no history has the writer, one of the processes that found the version takes its place.
     EXPECT_EQ(violations_of_all({found + "r(1,20,0,0)\n", found}), "");
 }
 

@@ -103,7 +103,7 @@ TEST(KvHeapFull, keys_can_be_deleted_at_the_limit_of_the_heap) {
     EXPECT_EQ(bench.erase(ts++, "key0"), Answer::kOk);
 }
 
-// With a limit on the memory outside the arena, which records of finished transactions use.
+// The memory outside the arena, which records of finished transactions use, is limited.
 TEST(KvFinished, make_room_for_writes_if_the_index_memory_is_limited) {
     Bench bench({.heap_limit = 4u << 20});
     uint64_t ticks = 1'000'000;

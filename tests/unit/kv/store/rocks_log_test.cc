@@ -203,8 +203,8 @@ TEST(KvRocksLog, old_decisions_become_the_floor_and_can_still_be_found) {
     EXPECT_EQ(bench.prepare(50, {{"x", "late"}}), Answer::kTooOld);
 }
 
-// A clock that was ahead has left decisions that are ahead. They must not raise the floor past the clock:
-// clients and other partitions would refuse what is above it.
+// While a clock was ahead, decisions with timestamps in the future were written. They must not raise the
+// floor past the clock: clients and other partitions would refuse what is above it.
 TEST(KvRocksLog, old_decisions_ahead_of_the_clock_do_not_become_the_floor) {
     Directory directory;
     Clocks clocks;
