@@ -30,9 +30,9 @@ namespace wss::affinity {
 
 // Accesses per second.
 struct Rates {
-    double local = 0;   // of one node's workers together, to its own storage
-    double remote = 0;  // of one node's workers together, to other nodes' storage
-    double storage = std::numeric_limits<double>::infinity();  // of one node's storage, by all nodes together
+    double local = 0;   // one node's workers together, from its own storage
+    double remote = 0;  // one node's workers together, from other nodes' storage
+    double storage = std::numeric_limits<double>::infinity();  // one node's storage, for all nodes together
 };
 
 struct Cluster {
@@ -88,7 +88,7 @@ class Schedule {
     const Operators operators_;
     const bool steals_;
     std::vector<Node> nodes_;
-    std::vector<uint32_t> runs_on_;  // by operator
+    std::vector<uint32_t> runs_on_;  // the node that runs each operator
 };
 
 // The node that stores most of the operator's blocks. In a tie, it is the first such node.
@@ -99,7 +99,7 @@ uint32_t home_of(const Operator& one);
 
 struct Outcome {
     double seconds = 0;
-    double remote_share = 0;  // of the accesses
+    double remote_share = 0;  // share of the accesses that are remote
 };
 Outcome model(const Cluster& cluster, const Operators& operators, Policy policy, uint64_t seed = 1);
 

@@ -89,7 +89,7 @@ class DestagePlanner {
     bool draining_ = false;  // the dirty ratio is falling from the high to the low mark
     bool retries_ = false, suspect_ = false;
     bool starts_pause_ = false;  // a deferred line is being retried: its failure starts the next pause
-    uint32_t failures_ = 0;      // in a row
+    uint32_t failures_ = 0;      // consecutive failures
     Nanoseconds retry_;          // the current pause; 0: none
     Nanoseconds retry_at_;
 };

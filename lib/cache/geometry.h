@@ -16,7 +16,7 @@ constexpr uint32_t kLineBytesDefault = 64 * 1024;
 // A range of bytes within one line.
 struct Span {
     uint64_t line = 0;
-    uint32_t offset = 0;  // in the line
+    uint32_t offset = 0;  // from the start of the line
     uint32_t length = 0;
     bool operator==(const Span&) const = default;
 };

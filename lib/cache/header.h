@@ -38,7 +38,7 @@ constexpr size_t kHeaderBytes = 64;
 struct LineHeader {
     uint64_t volume = 0;  // WWID: unlike LineKey::volume, never reused for another volume
     uint64_t line = 0;
-    uint64_t generation = 0;   // of the newest write in the slot; grows with each write
+    uint64_t generation = 0;   // that of the newest write in the slot; grows with each write
     uint64_t incarnation = 0;  // the engine's, assigned when it joins; older ones are invalid
     SubBlocks valid;
     SubBlocks dirty;

@@ -60,7 +60,7 @@ struct IndexOptions {
 
 struct EngineOptions {
     uint64_t identity = 0;  // permanent: the same each time the engine returns
-    uint64_t weight = 1;    // for placement: its memory, in a unit common to all engines
+    uint64_t weight = 1;    // used for placement: its memory, in a unit common to all engines
     uint32_t first_slot = 0;
     uint32_t slots = 0;  // this index owns [first_slot, first_slot + slots)
 };
@@ -69,26 +69,26 @@ struct EngineOptions {
 struct LostLine {
     LineKey key;
     SubBlocks sub_blocks;     // the dirty ones
-    uint64_t generation = 0;  // of their newest change that a reader may have seen
+    uint64_t generation = 0;  // that of the newest change that a reader may have seen
     LossBounds bounds;
 };
 struct Loss {
     uint64_t lines = 0;          // lines with a copy in the engine
-    uint64_t dirty_lines = 0;    // of these, dirty lines whose last copy was there
+    uint64_t dirty_lines = 0;    // dirty lines among them whose last copy was there
     uint64_t second_copies = 0;  // dirty lines that have one copy left: destage them at once
     std::vector<LostLine> lost;  // one entry for each of dirty_lines
     uint64_t generation = 0;     // no copy of any line has a newer one
 };
 
 struct IndexCounters {
-    uint64_t lines = 0;  // with slots
+    uint64_t lines = 0;  // lines with slots
     uint64_t dirty_lines = 0;
     uint64_t dirty_sub_blocks = 0;
     uint64_t destaging_lines = 0;
     uint64_t single_lines = 0;  // mark_single()
     uint64_t operations = 0;    // entered and not left
-    uint64_t evictions = 0;     // since the start
-    uint64_t no_room = 0;       // since the start: calls of place() that found too few slots
+    uint64_t evictions = 0;     // evictions since the start
+    uint64_t no_room = 0;       // calls of place() since the start that found too few slots
 };
 
 enum class Placed : uint8_t {
@@ -203,7 +203,7 @@ class Index {
 
     // --- destaging; the operation is shared and names at least dirty()
     struct Destage {
-        SubBlocks sub_blocks;  // to be written to real storage: dirty() at the time of the call
+        SubBlocks sub_blocks;  // what to write to real storage: dirty() at the time of the call
         uint64_t serial = 0;
     };
     enum class Destaged : uint8_t { kStable, kFailed };
@@ -243,14 +243,14 @@ class Index {
   private:
     struct Engine {
         EngineOptions options;
-        std::unique_ptr<Replacement> replacement;  // of the lines whose primary it is
+        std::unique_ptr<Replacement> replacement;  // policy for the lines of which this engine is the primary
         SlotPool slots;
         uint64_t dirty_lines = 0;  // lines with a copy in it
         bool joined = false;
     };
     struct Volume {
         DirtyLines dirty;
-        uint64_t lines = 0;  // with slots
+        uint64_t lines = 0;  // lines with slots
     };
 
     void set_state(Line& line, LineState state);
@@ -268,12 +268,12 @@ class Index {
 
     const LineGeometry geometry_;
     LineTable lines_;
-    uint64_t reserved_lines_ = 0;  // of lines_, for lines with slots
+    uint64_t reserved_lines_ = 0;  // the part of lines_ that is reserved for lines with slots
     std::array<Engine, kEnginesMax> engines_;
     Placement placement_;
     bool placement_held_ = false;
     std::vector<std::unique_ptr<Volume>> volumes_;
-    DirtyLines none_dirty_;  // for unknown volumes
+    DirtyLines none_dirty_;  // the list of an unknown volume
     uint64_t dirty_sequence_ = 0;
     uint64_t destage_serial_ = 0;
     uint64_t generation_ = 0;

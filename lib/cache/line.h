@@ -62,7 +62,7 @@ class LineOp : public ListNode<>, public ListNode<GrantOrder> {
     Access access = Access::kShared;
     void* context = nullptr;
 
-    Line* line() const { return line_; }  // from enter() to leave()
+    Line* line() const { return line_; }  // valid from enter() to leave()
     bool granted() const { return granted_; }
     // The operation, which must be granted, does not access the line's copies until Index::resume().
     void rest() { rests_ = true; }
@@ -88,7 +88,7 @@ enum class LineState : uint8_t { kAbsent, kFilling, kClean, kDirty, kDestaging, 
 std::string_view to_string(LineState state);
 bool may_follow(LineState from, LineState to);
 
-constexpr uint32_t kNoEnd = UINT32_MAX;  // in place of a byte offset in a line: there is no limit
+constexpr uint32_t kNoEnd = UINT32_MAX;  // stands for a byte offset in a line if there is no limit
 
 // The newest change of a line's dirty sub-blocks that a reader may have seen. After the loss of all copies, a
 // returned copy with an older generation does not restore them (lost.h).
@@ -164,7 +164,7 @@ class Line : public ListNode<DirtyOrder>, public ListNode<DestageOrder> {
     SubBlocks valid_;
     SubBlocks dirty_;
     std::array<ArenaSlot, kHoldersMax> holders_;
-    uint32_t replacement_node_ = UINT32_MAX;  // in the policy of the primary's engine
+    uint32_t replacement_node_ = UINT32_MAX;  // index in the policy of the primary's engine
     uint16_t op_count_ = 0;
     uint16_t exclusive_count_ = 0;  // granted or waiting
     uint16_t waiting_count_ = 0;
@@ -183,7 +183,7 @@ class Line : public ListNode<DirtyOrder>, public ListNode<DestageOrder> {
     Nanoseconds dirty_since_;
     uint64_t dirty_sequence_ = 0;    // position in the dirty list
     uint64_t destage_sequence_ = 0;  // dirty_sequence() of the sub-blocks being destaged
-    Nanoseconds destage_since_;      // their dirty_since()
+    Nanoseconds destage_since_;      // dirty_since() of these sub-blocks
     uint64_t destage_serial_ = 0;
 };
 

@@ -94,7 +94,7 @@ class LostSubBlocks {
     const std::map<Key, Loss>& lines() const noexcept { return lines_; }
     const std::set<uint64_t>& whole() const noexcept { return whole_; }
     struct Count {
-        size_t lines = 0;  // of lines(): several for a line that was lost several times
+        size_t lines = 0;  // entries of lines(): several for a line that was lost several times
         uint64_t sub_blocks = 0;
     };
     // By volume; only volumes with lost lines.

@@ -44,10 +44,10 @@ constexpr uint32_t copies_wanted(const PolicySettings& settings) {
 struct WriteFacts {
     PolicySettings settings;
     bool fua = false;
-    SubBlocks touched;  // by the write
-    SubBlocks covered;  // as a whole
+    SubBlocks touched;  // written at least in part
+    SubBlocks covered;  // written as a whole
     SubBlocks valid, dirty;
-    uint32_t holders = 0;  // of the line now
+    uint32_t holders = 0;  // engines that hold the line now
     uint32_t engines = 0;  // that accept new lines
 };
 struct WritePlan {
@@ -85,7 +85,7 @@ enum class ReadFrom : uint8_t {
 };
 struct ReadPlan {
     ReadFrom from = ReadFrom::kStorage;
-    SubBlocks fill_afterwards;  // from the data of the answer, outside the critical path
+    SubBlocks fill_afterwards;  // filled with the data of the answer, outside the critical path
     bool operator==(const ReadPlan&) const = default;
 };
 ReadPlan plan_read(const ReadFacts& facts);

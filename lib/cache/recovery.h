@@ -43,9 +43,9 @@
 namespace wss::cache {
 
 struct RecoveryReport {
-    uint64_t headers = 0;         // not empty
+    uint64_t headers = 0;         // headers that are not empty
     uint64_t refused = 0;         // damaged or invalid, or of another line size
-    uint64_t foreign = 0;         // of an old incarnation
+    uint64_t foreign = 0;         // headers of an old incarnation
     uint64_t unknown_volume = 0;  // dirty copies of a deleted volume or beyond a volume's end
     uint64_t older = 0;           // dirty copies that lost to another copy of their line
     uint64_t dirty_lines = 0;     // restored
@@ -107,7 +107,7 @@ class Recovery {
     };
     struct Found {
         std::vector<Copy> copies;       // dirty ones
-        uint64_t clean_generation = 0;  // of the newest clean copy that was compared
+        uint64_t clean_generation = 0;  // that of the newest clean copy that was compared
     };
     struct Clean {
         uint64_t line = 0;
@@ -140,7 +140,7 @@ class Recovery {
     const std::function<bool(uint64_t wwid)> is_known_;
     std::unordered_map<uint64_t, VolumeInfo> volumes_;
     std::unordered_map<Key, Found, KeyHash> found_;
-    std::vector<Wwid> wwids_;                         // of clean copies
+    std::vector<Wwid> wwids_;                         // WWIDs of the clean copies' volumes
     std::unordered_map<uint64_t, uint32_t> numbers_;  // indexes into wwids_
     std::map<EngineIndex, CleanCopies> clean_;
     std::deque<Loser> losers_;

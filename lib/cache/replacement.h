@@ -73,11 +73,11 @@ class Replacement {
     enum Part : uint8_t { kWindow, kProbation, kProtected, kWindowGhost, kMainGhost, kFree };
     struct Node {
         LineKey key;
-        void* owner = nullptr;  // of a resident line; null in ghosts
+        void* owner = nullptr;  // the caller's pointer for a resident line; null in ghosts
         uint32_t previous = kNone, next = kNone;
-        uint32_t hash_next = kNone;  // of ghosts
+        uint32_t hash_next = kNone;  // links ghosts only
         Part part = kFree;
-        uint8_t uses = 0;  // since the node was last examined
+        uint8_t uses = 0;  // uses since the node was last examined
     };
     struct Chain {
         uint32_t front = kNone, back = kNone, count = 0;
@@ -106,17 +106,17 @@ class Replacement {
     size_t bucket_of(LineKey key) const { return hash(key) & buckets_mask_; }
 
     uint32_t capacity_;
-    uint32_t ghosts_max_;  // of each of the two kinds
+    uint32_t ghosts_max_;  // limit for each of the two kinds
     uint32_t window_target_;
     uint32_t window_ghosts_in_a_row_ = 0;
     uint32_t resident_ = 0;
-    uint64_t unaged_uses_ = 0;  // for which the frequencies have not been aged yet
+    uint64_t unaged_uses_ = 0;  // uses for which the frequencies have not been aged yet
     std::array<Chain, kFree + 1> chains_;
     uint32_t nodes_max_;
     uint32_t fresh_ = 0;  // nodes from this index on were never used
     Blocks<Node, 1024> nodes_;
     uint64_t buckets_mask_;
-    Blocks<uint32_t, 16384> buckets_;  // of ghosts: index of a node plus 1; 0: none
+    Blocks<uint32_t, 16384> buckets_;  // hash table of ghosts: index of a node plus 1; 0: none
     FrequencySketch frequency_;
 };
 

@@ -34,7 +34,7 @@ class SlotPool {
   private:
     static constexpr uint32_t kNone = UINT32_MAX >> 2;
     struct Entry {
-        uint32_t next : 30 = kNone;  // in the stack, if `stacked`
+        uint32_t next : 30 = kNone;  // the next slot in the stack, if `stacked`
         uint32_t taken : 1 = 0;
         uint32_t stacked : 1 = 0;
     };

@@ -21,7 +21,7 @@ namespace wss::cache {
 
 constexpr uint32_t kSubBlockBytes = 4096;
 constexpr uint32_t kSubBlockShift = 12;
-constexpr uint32_t kSubBlocksMax = 64;  // of a line: a bitmap is one word
+constexpr uint32_t kSubBlocksMax = 64;  // limit per line: a bitmap is one word
 constexpr uint32_t kEnginesMax = 64;
 constexpr uint32_t kHoldersMax = 2;
 

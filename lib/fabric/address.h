@@ -28,7 +28,7 @@ std::string_view fabric_name(Scheme scheme);
 struct Address {
     Scheme scheme = Scheme::kTcp;
     std::string host;   // name or number (IPv6 without brackets); shm: absolute path; sim: name of the node
-    uint16_t port = 0;  // for schemes with a host; otherwise 0
+    uint16_t port = 0;  // 0 for schemes without a host
 
     // `default_port` is used if `uri` has no port. The error names the fault and shows the correct form.
     static Result<Address> parse(std::string_view uri, uint16_t default_port);

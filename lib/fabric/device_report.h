@@ -20,7 +20,7 @@ std::string_view to_string(DeviceState state);
 struct DeviceReport {
     std::string name;
     DeviceState state = DeviceState::kServing;
-    uint64_t removals = 0;  // so far
+    uint64_t removals = 0;  // number of removals so far
 };
 
 // Sorted by name. May be called on any thread.

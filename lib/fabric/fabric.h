@@ -168,8 +168,8 @@ class ConnectionHandler {
 // requested.
 struct ConnectionLimits {
     uint32_t inline_max = 0;         // bytes of an inlined payload
-    uint32_t segments_max = 1;       // of one work request
-    uint32_t read_segments_max = 1;  // of one READ
+    uint32_t segments_max = 1;       // segments of one work request
+    uint32_t read_segments_max = 1;  // segments of one READ
     // READs in flight. Further READs wait in the send queue, and so do all requests that are posted after
     // them.
     uint32_t read_depth = 0;
@@ -223,7 +223,7 @@ class Connection {
 struct ConnectionOptions {
     uint32_t send_depth = 128;     // work requests outstanding
     uint32_t receive_depth = 128;  // receives posted
-    uint32_t send_segments = 2;    // of one work request
+    uint32_t send_segments = 2;    // segments of one work request
     uint32_t receive_segments = 1;
     uint32_t inline_bytes = 64;  // requested
     uint32_t read_depth = 16;    // READs in flight, each way; requested

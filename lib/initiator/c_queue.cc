@@ -22,7 +22,7 @@ struct QueuedRequest : ClientRequest {
     wss_queue* queue = nullptr;
     void* user = nullptr;
     iovec single{};
-    QueuedRequest* link = nullptr;  // in `free`, or in the list from `over_first`
+    QueuedRequest* link = nullptr;  // links it in `free`, or in the list that begins at `over_first`
 };
 
 }  // namespace

@@ -54,7 +54,7 @@ struct Command : ListNode<> {
     Request* request = nullptr;
     uint32_t arrived = 0;         // bytes that cache engines have written
     bool again = false;           // RETRY received: a cache engine will not answer this command
-    uint32_t again_engine = 0;    // … and which engine
+    uint32_t again_engine = 0;    // the engine that RETRY named
     uint64_t covered_length = 0;  // bytes of the request that this command covers
     Payload payload;
 };
@@ -99,7 +99,7 @@ class Channel final : private fabric::ConnectionHandler, private EngineLinkOwner
                queued_sends_ < send_depth_ - kShortSlots;
     }
     Command& take() noexcept;                  // REQUIRES: has_room()
-    void put_back(Command& command) noexcept;  // of a command that was taken but not sent
+    void put_back(Command& command) noexcept;  // returns a command that was taken but not sent
     // Encodes and queues the command; flush() sends it. Sets `words.tag`.
     bool send(Command& command, wire::CommandRequest& words) noexcept;
     void flush() noexcept;
@@ -205,7 +205,7 @@ class Channel final : private fabric::ConnectionHandler, private EngineLinkOwner
     uint32_t outstanding_ = 0;
     uint64_t uses_ = 0;          // number of commands so far: the upper bits of tags
     uint32_t queued_sends_ = 0;  // C4
-    uint32_t unsignalled_ = 0;   // since the last signalled one
+    uint32_t unsignalled_ = 0;   // sends since the last signalled one
     std::array<fabric::WorkRequest, kBatch> batch_;
     std::array<fabric::Segment, kBatch> batch_segments_;
     uint32_t batched_ = 0;

@@ -82,12 +82,12 @@ class Discovery {
 
     bool asking_luns_ = false;
     std::vector<uint64_t> luns_;
-    size_t at_ = 0;  // in luns_
+    size_t at_ = 0;  // position in luns_
     std::vector<VolumeName> found_;
 
     const Step* step_ = nullptr;
     VolumeInfo info_;
-    bool skip_ = false;  // not a disk
+    bool skip_ = false;  // the unit is not a disk
     bool ours_ = false;  // vendor is WSS: page 83 has a volume name
     wire::VpdPages pages_;
     wire::BlockLimits limits_;

@@ -31,7 +31,7 @@ Status EngineLink::connect(fabric::Poller& poller, const wire::CacheEngineNotice
 }
 
 bool EngineLink::post_receives(uint32_t count) noexcept {
-    std::array<fabric::Receive, 32> batch;  // without memory: only immediate values arrive
+    std::array<fabric::Receive, 32> batch;  // receives without memory: only immediate values arrive
     while (count > 0) {
         const uint32_t now = std::min<uint32_t>(count, batch.size());
         if (connection_->post_receives({batch.data(), now}) != Code::kOk) return false;

@@ -113,7 +113,7 @@ class RegionTable {
 
     fabric::Fabric& fabric_;
     const Limits limits_;
-    Table table_;                                  // by address
+    Table table_;                                  // ordered by address
     std::vector<std::unique_ptr<Entry>> dropped_;  // still held
     List<Entry> lru_;                              // pins in the table, least recently used first
     Entry* last_ = nullptr;                        // latest result of find(): requests often repeat a region

@@ -29,7 +29,7 @@ constexpr size_t kBounceMin = 2 * kTransferMax;
 // After more retries than this the response to a request is final. Retries after BUSY are not counted:
 // the deadline limits them.
 constexpr uint32_t kRetriesMax = 16;
-constexpr uint32_t kVolumesMax = 2047;  // as many as fit in the requested REPORT LUNS answer
+constexpr uint32_t kVolumesMax = 2047;  // number that fits in the requested REPORT LUNS answer
 // Interval of deadline checks, which is their maximum delay.
 constexpr Nanoseconds kTick = from_ms(100);
 // Delay before a command is sent again to a busy target.
@@ -51,7 +51,7 @@ struct Options {
     // The name that the target must prove, with a secret only. Empty: any at the first login; later logins of
     // the session then require the same.
     std::string target_name;
-    fabric::tls::Files tls;  // for tls:// addresses, of the target and of cache engines
+    fabric::tls::Files tls;  // for tls:// used for tls:// addresses of the target and of cache engines
 
     Nanoseconds connect_timeout = from_s(5);
     // From submission to completion, reconnects included. A request may set its own.

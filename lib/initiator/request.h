@@ -120,7 +120,7 @@ class Request : public ListNode<> {
     State state_ = State::kIdle;
     Stage stage_ = Stage::kMain;
     bool again_ = false;         // repeat the request once no command is outstanding
-    bool delayed_ = false;       // … after a delay
+    bool delayed_ = false;       // the same, but after a delay
     bool owes_command_ = false;  // a command without data is still to be sent
     uint8_t retries_ = 0;
     uint32_t outstanding_ = 0;  // commands on the wire

@@ -187,14 +187,14 @@ class Session final : public reactor::Source, private ChannelOwner, private Admi
 
     State state_ = State::kIdle;
     bool ever_live_ = false;
-    std::string target_name_;  // as given, else of the first login; empty: any
-    uint32_t boot_id_ = 0;     // of the target's machine, as of the last login; 0: not reported
+    std::string target_name_;  // the given name, or else that of the first login; empty: any
+    uint32_t boot_id_ = 0;     // boot id of the target's machine at the last login; 0: not reported
     bool wants_turn_ = false;
     std::vector<std::unique_ptr<Channel>> channels_;
     size_t next_channel_ = 0;
     Status lost_why_;
     Nanoseconds down_since_ = kNever;
-    Nanoseconds delay_{};  // before the next attempt
+    Nanoseconds delay_{};  // wait before the next attempt
     reactor::Timer reconnect_timer_;
     reactor::Timer tick_timer_;
     reactor::Timer busy_timer_;
@@ -202,7 +202,7 @@ class Session final : public reactor::Source, private ChannelOwner, private Admi
 
     List<Request> admin_;    // queries of the session itself, queued
     List<Request> queue_;    // queued
-    List<Request> delayed_;  // after BUSY of the target; return to queue_ soon
+    List<Request> delayed_;  // the target was BUSY; they return to queue_ soon
     List<Request> issued_;   // every command is on the wire, or no more will be sent
     uint32_t active_ = 0;
 

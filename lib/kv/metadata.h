@@ -30,7 +30,7 @@ class Metadata {
 
   private:
     MetadataKind kind_ = MetadataKind::kNone;
-    wire::Bytes bytes_;  // after the kind byte
+    wire::Bytes bytes_;  // the bytes after the kind byte
 };
 
 }  // namespace wss::kv

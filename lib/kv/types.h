@@ -48,7 +48,7 @@ constexpr uint16_t kDefaultPort = 5557;
 
 constexpr uint32_t kKeyMax = 1024;
 constexpr uint32_t kValueMax = 1u << 20;
-constexpr uint32_t kItemsMax = 1024;  // of one transaction
+constexpr uint32_t kItemsMax = 1024;  // keys of one transaction
 constexpr uint32_t kPartitionsMax = 256;
 // Longest time to live in milliseconds: its sum with a timestamp must not overflow.
 constexpr uint64_t kTtlMax_ms = kTicksMax / 1000;

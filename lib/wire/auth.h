@@ -45,7 +45,7 @@ size_t encode_auth_start(const AuthStart& start, MutableBytes out);
 // If `version` is 0, this is a challenge of version 1, which has no proofs.
 struct AuthChallenge {
     Nonce nonce{};
-    std::string name;  // of the target
+    std::string name;  // the target's name
     uint8_t version = WSS_AUTH_VERSION;
     std::array<Digest, WSS_AUTH_SECRETS> proofs{};
 };

@@ -31,7 +31,7 @@ bool same_token(const CacheToken& a, const CacheToken& b) noexcept;
 struct CacheJoin {
     uint64_t engine = 0;       // identity of the engine for the life of its process
     uint64_t memory = 0;       // bytes that it lends
-    uint32_t incarnation = 0;  // of its contents, from the last CacheWelcome; 0: it has no contents
+    uint32_t incarnation = 0;  // that of its contents, from the last CacheWelcome; 0: it has no contents
     uint64_t storage = 0;      // identity of the SE that the contents belong to
     bool is_storage = false;   // a storage process (RS): it has volumes and lends no lines
     bool operator==(const CacheJoin&) const = default;
@@ -42,13 +42,13 @@ size_t encode_cache_join(const CacheJoin& join, MutableBytes out);
 // SE → CE, with the accept.
 struct CacheWelcome {
     uint64_t storage = 0;      // identity of the SE for life
-    uint32_t incarnation = 0;  // of the contents from now on, unless `keep`
+    uint32_t incarnation = 0;  // incarnation of the contents from now on, unless `keep`
     uint32_t line_bytes = 0;
     uint32_t operations = 0;  // bound on operation ids
     bool keep = false;        // true: the contents are valid, send the inventory; false: discard them
     bool states = false;      // an RS must send kVolumeState
-    bool owners = false;      // … with the owner
-    bool terms = false;       // … and with its term (io::Succession)
+    bool owners = false;      // kVolumeState must contain the owner
+    bool terms = false;       // kVolumeState must contain the term (io::Succession)
     bool operator==(const CacheWelcome&) const = default;
 };
 ParseError parse_cache_welcome(Bytes data, CacheWelcome& out);
@@ -74,9 +74,9 @@ size_t encode_cache_login(const CacheLogin& login, MutableBytes out);
 
 constexpr size_t kRecordHead = 8;
 constexpr size_t kCacheMessageMax = 4096;  // bytes of one message of records
-constexpr size_t kCacheHeaderBytes = 64;   // of a line, see lib/cache/header.h; opaque here
+constexpr size_t kCacheHeaderBytes = 64;   // header of a line, see lib/cache/header.h; opaque here
 constexpr uint32_t kCacheOperationsMax = 4096;
-constexpr uint64_t kStorageHandle = 0;  // as `handle`: the SE itself
+constexpr uint64_t kStorageHandle = 0;  // as a `handle`: the SE itself
 
 enum class RecordType : uint8_t {
     // SE → CE; answered by kDone with the same id
@@ -108,7 +108,7 @@ enum class RecordType : uint8_t {
     kReady,         // all addresses were sent
     kLeave,         // the CE requests to be drained, in order to leave
     kPong,
-    kAuthStart,  // as above
+    kAuthStart,  // message of lib/wire/auth.h, as in kAuthChallenge
     kAuthProof,
     // RS → SE
     kVolume,   // CacheVolume, before kReady
@@ -148,7 +148,7 @@ struct CacheMove {
     uint32_t offset = 0;
     uint32_t length = 0;
     uint32_t immediate_value = 0;
-    RemoteBuffer remote;  // its length is `length`
+    RemoteBuffer remote;  // has the length `length`
     std::array<std::byte, kCacheHeaderBytes> header{};
 };
 struct CacheHeader {
@@ -172,7 +172,7 @@ struct CacheStorage {
     uint64_t offset = 0;
     uint64_t length = 0;  // kRead, kWrite: at most kStorageTransferMax
     uint64_t handle = kStorageHandle;
-    RemoteBuffer remote, copy;    // their lengths are `length`
+    RemoteBuffer remote, copy;    // both have the length `length`
     uint64_t staging_offset = 0;  // staged: offset in the staging memory; a multiple of the page size
     bool moves() const noexcept { return op == Op::kRead || op == Op::kWrite; }
 };
@@ -197,15 +197,15 @@ struct CacheVolume {
 // Current state of the storage of an RS's volume.
 struct CacheVolumeState {
     static constexpr size_t kTextMax = 120;
-    uint32_t number = 0;     // of a CacheVolume
+    uint32_t number = 0;     // number of a CacheVolume
     uint32_t error = 0;      // errno: the storage is lost to another owner; no data of the volume may be used
     uint64_t bytes = 0;      // not 0, unless the storage is lost
     bool suspended = false;  // another owner may have the storage: cached contents must not be used now
-    uint64_t owner = 0;      // while it is the same, no other owner has had the storage; 0: not known
+    uint64_t owner = 0;      // equal values: no other owner had the storage in between; 0: not known
     uint64_t series = 0;     // io::Succession
     uint64_t term = 0;       // …
     uint64_t since = 0;      // …
-    std::string text;        // for the operator: reason for the loss, or what requests wait for; printable
+    std::string text;        // reason for the loss, or what requests wait for, for the operator; printable
     bool operator==(const CacheVolumeState&) const = default;
 };
 

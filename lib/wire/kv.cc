@@ -183,7 +183,7 @@ class KvReader : public detail::FieldReader {
 
 // The bodies. For a writer, Body is a const type in these functions.
 
-constexpr uint32_t kRingAnnounced = 1u << 31, kRingLikewise = 1u << 30;  // in a ring's length
+constexpr uint32_t kRingAnnounced = 1u << 31, kRingLikewise = 1u << 30;  // bits of a ring's length
 constexpr uint16_t kRowExpires = 1;                                      // flag of a scan's row
 // Minimum size in bytes of an item, a condition, a row and a key of a lock.
 constexpr size_t kGetItemLeast = 12 + 1;

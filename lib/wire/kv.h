@@ -83,7 +83,7 @@ struct KvHeader {
     KvStatus status = KvStatus::kOk;
     uint8_t flags = 0;
     uint32_t id = 0;
-    uint32_t epoch = 0;  // of the sender's partition map
+    uint32_t epoch = 0;  // epoch of the sender's partition map
 };
 // The ring into which the peer writes messages with RDMA WRITEs (transport "ring"). If `bytes` is 0, there is
 // none.
@@ -103,7 +103,7 @@ struct KvIndex {
     uint32_t rkey = 0;
     uint64_t address = 0;
     uint64_t bytes = 0;
-    uint32_t groups = 0;  // in use
+    uint32_t groups = 0;  // groups in use
 };
 
 struct KvHello {
@@ -126,7 +126,7 @@ struct KvHelloReply {
     uint32_t arena_rkey = 0;
     uint64_t arena_address = 0;
     uint64_t arena_bytes = 0;
-    uint64_t arena_epoch = 0;  // of the arena's contents
+    uint64_t arena_epoch = 0;  // epoch of the arena's contents
     KvRing ring;
     std::string_view map;  // URIs of all partitions, separated by commas
     KvIndex index;
@@ -192,7 +192,7 @@ struct KvPrepare {
 };
 // Reply to a prepare whose condition does not hold.
 struct KvFailedCondition {
-    uint64_t timestamp = 0;  // of the current version; 0: none
+    uint64_t timestamp = 0;  // timestamp of the current version; 0: none
     uint32_t index = 0;      // among the prepare's conditions
 };
 

@@ -110,7 +110,7 @@ struct Identification {
     bool has_naa = false;
     uint64_t naa = 0;         // all 64 bits, type nibble included; the first half of a 128-bit NAA
     std::string_view vendor;  // T10 vendor designator: first 8 bytes, without trailing blanks
-    std::string_view name;    // … and the rest: the volume's name if vendor is "WSS"
+    std::string_view name;    // the rest of that designator: the volume's name if vendor is "WSS"
 };
 bool parse_identification(Bytes data, Identification& out);
 

@@ -55,7 +55,7 @@ void parse_designator(uint8_t code_set, uint8_t association, uint8_t type, Bytes
     constexpr uint8_t kNaaType = 3;
     constexpr uint8_t kBinary = 1;
     constexpr size_t kVendorBytes = 8;
-    if (association != 0) return;  // of the port or the device, not of the logical unit
+    if (association != 0) return;  // identifies the port or the device, not the logical unit
     if (type == kNaaType && code_set == kBinary && body.size() >= 8 && !out.has_naa) {
         out.has_naa = true;
         out.naa = get64(body.data());

@@ -39,8 +39,8 @@ enum Opcode : uint8_t {
     kVerify12 = 0xaf,
 };
 
-inline constexpr uint8_t kSaReadCapacity16 = 0x10;          // of kServiceActionIn16
-inline constexpr uint8_t kSaReportSupportedOpcodes = 0x0c;  // of kMaintenanceIn
+inline constexpr uint8_t kSaReadCapacity16 = 0x10;          // a service action of kServiceActionIn16
+inline constexpr uint8_t kSaReportSupportedOpcodes = 0x0c;  // a service action of kMaintenanceIn
 
 // Service actions of kPersistentReserveIn.
 enum ReserveIn : uint8_t {

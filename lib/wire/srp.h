@@ -96,7 +96,7 @@ struct LoginResponse {
     uint32_t caps = 0;  // granted
     uint32_t keepalive_ms = 0;
     uint64_t session_epoch = 0;
-    uint32_t boot_id = 0;  // of the target's machine; 0: not reported
+    uint32_t boot_id = 0;  // boot id of the target's machine; 0: not reported
 };
 ParseError parse_login_response(Bytes data, LoginResponse& out);
 size_t encode_login_response(const LoginResponse& response, MutableBytes out);
@@ -287,7 +287,7 @@ struct TargetLogout {
 };
 ParseError parse_target_logout(Bytes message, TargetLogout& out);
 size_t encode_target_logout(const TargetLogout& logout, MutableBytes out);
-std::string_view logout_reason(uint32_t reason);  // in words
+std::string_view logout_reason(uint32_t reason);  // the reason in words
 
 struct Notify {
     uint8_t event = 0;  // enum wss_srp_notify_event; an unknown one means that anything may have changed

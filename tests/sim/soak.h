@@ -15,7 +15,7 @@ struct SoakOptions {
     uint64_t first = 1;
     uint64_t count = 1;
     uint32_t jobs = 1;             // processes at a time
-    uint32_t limit_seconds = 300;  // of real time, for one seed
+    uint32_t limit_seconds = 300;  // real time for one seed
 };
 
 // `run` returns whether the seed held, and prints the reason if not. Returns the number of failed seeds.

@@ -48,8 +48,8 @@
 namespace wss::cache {
 
 struct EngineCounters {
-    uint64_t to_client_bytes = 0, from_client_bytes = 0;    // by RDMA with clients
-    uint64_t to_storage_bytes = 0, from_storage_bytes = 0;  // … with SEs
+    uint64_t to_client_bytes = 0, from_client_bytes = 0;    // moved by RDMA to and from clients
+    uint64_t to_storage_bytes = 0, from_storage_bytes = 0;  // moved by RDMA to and from SEs
     uint64_t moves = 0, failed_moves = 0, waited_for_stage = 0;
     uint64_t clients_accepted = 0, clients_refused = 0;
     uint64_t wipes = 0;
@@ -148,7 +148,7 @@ class Engine final : public reactor::Source {
     void leave_anyway() noexcept;
     // The state of the SEs that have not sent GOODBYE.
     struct Unsaved {
-        uint64_t lines = 0;  // with acknowledged writes not in real storage, as of the SE's last message
+        uint64_t lines = 0;  // lines with acknowledged writes only in engines, as of the SE's last message
         std::string of;      // the names of these SEs
     };
     Unsaved unsaved() const;
@@ -161,12 +161,12 @@ class Engine final : public reactor::Source {
     const Options options_;
     std::vector<std::string> advertised_;
     std::span<std::byte> arena_;
-    std::vector<std::unique_ptr<fabric::Region>> regions_;  // of the arena, by net
+    std::vector<std::unique_ptr<fabric::Region>> regions_;  // the arena's registration with each net
 
     std::vector<std::unique_ptr<Port>> ports_;
-    std::vector<Storage*> real_storages_;  // of the links
+    std::vector<Storage*> real_storages_;  // one for each link of a storage process
     std::vector<std::unique_ptr<SeLink>> links_;
-    std::unordered_map<uint64_t, std::unique_ptr<Grant>> grants_;  // by handle, of all SEs
+    std::unordered_map<uint64_t, std::unique_ptr<Grant>> grants_;  // the grants of all SEs, by handle
     std::list<std::unique_ptr<Client>> clients_;
     bool clients_died_ = false;
     EngineCounters counters_;

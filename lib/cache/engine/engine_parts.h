@@ -22,20 +22,20 @@ struct alignas(8) Engine::Operation : ListNode<> {
     static constexpr uint32_t kNoStage = UINT32_MAX;
 
     SeLink* link = nullptr;
-    Client* client = nullptr;  // if the move has one
+    Client* client = nullptr;  // nullptr: the move has no client
     uint32_t id = 0;
     uint32_t stage = kNoStage;
     State state = State::kFree;
     uint32_t pings = 0;  // the link's `pings_` when the operation began
     wire::CacheMove move;
-    std::byte* buffer = nullptr;  // for real storage: the memory that is used instead of a slot
+    std::byte* buffer = nullptr;  // real storage uses this memory instead of a slot
 };
 
 // The SE's permission for one client to connect.
 struct Engine::Grant {
     wire::CacheToken token{};
     SeLink* link = nullptr;
-    Client* client = nullptr;  // once it has connected
+    Client* client = nullptr;  // nullptr: it has not connected yet
     bool used = false;
 };
 
@@ -144,18 +144,18 @@ class Engine::SeLink final : public RecordLinkOwner {
     const size_t net_;
     const fabric::Address address_;
     std::unique_ptr<RecordLink> link_;
-    reactor::Timer retry_;     // to connect, or to stop
-    reactor::Timer look_;      // while up
+    reactor::Timer retry_;     // time to connect again, or to stop
+    reactor::Timer look_;      // time of the next look; set while the link is up
     uint64_t received_ = 0;    // messages received from the SE at the last look
     uint32_t silent_for_ = 0;  // looks in a row without a new message
     Nanoseconds pause_{};
     std::string last_error_;
-    std::unique_ptr<wire::AuthInitiator> auth_;  // while it authenticates; prove() shows the order
+    std::unique_ptr<wire::AuthInitiator> auth_;  // exists during authentication; prove() shows the order
     std::string target_name_;  // that the SE proved in the first join; later ones require it
     std::string refusal_;      // the last rejection that was logged
     bool refused_ = false;     // this connection was rejected, and the reason was logged
 
-    std::unique_ptr<Storage> storage_volumes_;  // of an RS
+    std::unique_ptr<Storage> storage_volumes_;  // only in a storage process (RS)
 
     // The contents (CE1).
     std::span<std::byte> part_;
@@ -163,11 +163,11 @@ class Engine::SeLink final : public RecordLinkOwner {
     uint32_t incarnation_ = 0;
     uint32_t line_bytes_ = 0;
     uint32_t slots_ = 0, stages_ = 0;
-    std::vector<HeaderBytes> headers_;  // by slot
+    std::vector<HeaderBytes> headers_;  // indexed by slot
 
-    std::vector<Operation> operations_;  // by id
+    std::vector<Operation> operations_;  // indexed by id
     std::vector<uint32_t> free_stages_;
-    List<Operation> waiting_;  // for a stage
+    List<Operation> waiting_;  // operations that wait for a stage
     uint32_t busy_ = 0;        // operations that are not free
     uint32_t pings_ = 0;  // pings received; operations that began before the last one are reported at once
     uint32_t clients_ = 0;

@@ -46,7 +46,7 @@ class Engine::Reach {
     const Net net_;
     const std::span<std::byte> staging_;
     std::unique_ptr<fabric::Region> region_;
-    size_t device_ = 0;  // of the link: the SE passes the rkey of this device to engines
+    size_t device_ = 0;  // the link's device: the SE passes its rkey to engines
     std::list<std::unique_ptr<EngineConnection>> connections_;
     bool some_over_ = false;
 };

@@ -12,7 +12,7 @@
 namespace wss::cache {
 
 constexpr uint32_t kProbeEvery = 4;               // looks
-constexpr Nanoseconds kLastReport = from_ms(50);  // for the message to arrive
+constexpr Nanoseconds kLastReport = from_ms(50);  // time for the message to arrive
 // The number of items that every full message has at least. A message is full when it has no room for a
 // record of the maximum size; an item takes 80 bytes.
 constexpr uint32_t kItemsPerMessage = (wire::kCacheMessageMax - RecordLink::kRecordMax) / 80;

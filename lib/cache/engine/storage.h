@@ -82,13 +82,13 @@ class Engine::Storage {
     Engine& engine_;
     SeLink& link_;
     std::vector<Volume> volumes_;
-    std::vector<std::unique_ptr<Job>> jobs_;  // by id
+    std::vector<std::unique_ptr<Job>> jobs_;  // indexed by id
     std::vector<std::byte*> free_;
-    List<Operation> waiting_;       // for a buffer
+    List<Operation> waiting_;       // operations that wait for a buffer
     std::unique_ptr<Reach> reach_;  // nullptr: no connections to engines
     reactor::Timer look_;           // set while the SE accepts volume states
     bool owners_ = false;           // the SE accepts owners, too
-    bool terms_ = false;            // … and terms (io::Succession)
+    bool terms_ = false;            // the SE accepts terms (io::Succession), too
 };
 
 }  // namespace wss::cache

@@ -52,7 +52,7 @@ bool Grants::take(const GrantMessage& message, Descriptor memory) {
         if (mapping)
             grant.mapping = std::move(*mapping);
         else
-            grant.kind = GrantKind::kNone;  // for example out of address space: frames still work
+            grant.kind = GrantKind::kNone;  // the address space may be exhausted: frames still work
     }
     grants_.insert_or_assign(message.rkey, std::move(grant));
     return true;

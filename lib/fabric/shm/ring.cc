@@ -87,7 +87,7 @@ bool Rings::sleep() noexcept {
 }
 
 void Rings::awake() noexcept {
-    area_->asleep[side_].value.store(0, std::memory_order_relaxed);  // if late, one more wake-up
+    area_->asleep[side_].value.store(0, std::memory_order_relaxed);  // a delay causes one more wake-up
 }
 
 bool Rings::peer_needs_waking() noexcept {

@@ -38,7 +38,7 @@ struct Area {
         std::byte data[kRingBytes];
     };
     Direction directions[2];  // written by side 0, by side 1
-    SharedWord32 asleep[2];   // of side 0, 1: kSleeps, kWantsSpace
+    SharedWord32 asleep[2];   // words of side 0 and side 1: kSleeps, kWantsSpace
 };
 constexpr uint32_t kSleeps = 1;
 constexpr uint32_t kWantsSpace = 2;
@@ -55,7 +55,7 @@ class Rings {
     ssize_t read(std::span<const iovec> into) noexcept;
     ssize_t write(std::span<const iovec> from) noexcept;
     bool has_data() const noexcept;
-    bool has_space() const noexcept;  // for a write() that found no space
+    bool has_space() const noexcept;  // true if a write() that found no space may succeed now
 
     // Returns true if this end is now asleep, and the peer will wake it. Returns false if data or space is
     // already available.
@@ -68,8 +68,8 @@ class Rings {
     Mapping mapping_;
     Area* area_ = nullptr;
     int side_ = 0;
-    uint64_t head_ = 0;  // of the direction we write
-    uint64_t tail_ = 0;  // of the direction we read
+    uint64_t head_ = 0;  // position in the direction that this side writes
+    uint64_t tail_ = 0;  // position in the direction that this side reads
     bool blocked_ = false;
     bool wrote_ = false;
     bool read_ = false;

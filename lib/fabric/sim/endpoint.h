@@ -59,9 +59,9 @@ struct SimEndpoint {
     SimState state = SimState::kConnecting;
     std::weak_ptr<SimEndpoint> peer;
     std::string peer_name;
-    std::vector<std::byte> binding;                   // of the connection, once both ends exist
+    std::vector<std::byte> binding;  // the connection's channel binding, once both ends exist
     std::deque<std::shared_ptr<SimOperation>> sends;  // posted and not completed, oldest first
-    std::deque<std::shared_ptr<SimOperation>> wire;   // not yet delivered, oldest first
+    std::deque<std::shared_ptr<SimOperation>> wire;   // operations that are not delivered yet, oldest first
     bool delivering = false;                          // an event for wire.front() is pending
     std::deque<SimReceive> receives;
 

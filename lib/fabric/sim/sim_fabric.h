@@ -26,9 +26,9 @@ struct SimNetwork {
     uint32_t refuse_one_in = 0;       // per connect
     uint32_t register_one_in = 0;     // per registration: fails
     bool direct = false;              // Connection::move_now() works, as over shm
-    uint32_t indirect_one_in = 0;     // of these calls: fails this time
+    uint32_t indirect_one_in = 0;     // per call of move_now(): fails this time
     bool channel_binding = true;      // connections have one, as over rdma and tls
-    Nanoseconds retries = from_s(2);  // until an unanswered operation fails with kPeerLost
+    Nanoseconds retries = from_s(2);  // after this time an unanswered operation fails with kPeerLost
 };
 
 // The device of `node` in its current incarnation. `network` must outlive it. Peers have addresses

@@ -81,8 +81,8 @@ class Engine : public Connection, public ListNode<ActiveTag>, protected Watched 
     enum class Reach : uint8_t {
         kFrames,  // the peer executes requests
         kDirect,  // move_directly()
-        kWait,    // not known yet; activate() is called when it is
-        kAsk,     // as kWait, and a kGrantAsk must be sent
+        kWait,    // not known yet; activate() is called when it is known
+        kAsk,     // the same, and a kGrantAsk must be sent
     };
     explicit Engine(const Setup& setup);
 
@@ -219,7 +219,7 @@ class Engine : public Connection, public ListNode<ActiveTag>, protected Watched 
     RegionTable::Memo received_to_;
 
     // Our requests.
-    uint32_t next_number_ = 0;    // of the next request on the wire
+    uint32_t next_number_ = 0;    // number of the next request on the wire
     uint32_t acked_ = 0;          // requests that the peer has counted
     uint32_t messages_sent_ = 0;  // requests that consumed a receive of the peer
     uint32_t peer_credits_ = 0;

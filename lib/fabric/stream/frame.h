@@ -31,10 +31,10 @@ constexpr uint32_t kDepthMax = 1u << 16;       // receives or requests outstandi
 constexpr uint32_t kReadDepthMax = 128;        // READs outstanding, each way
 
 enum class FrameType : uint8_t {
-    kAcknowledge = 1,  // only the two counts
+    kAcknowledge = 1,  // carries only the two counts
     kSend,             // payload goes to the oldest receive
     kWrite,            // payload goes to {address, rkey}
-    kWriteImmediate,   // as kWrite, then consumes a receive
+    kWriteImmediate,   // the same as kWrite, and consumes a receive
     kPlacedImmediate,  // shm: the sender has written `address` bytes itself; consumes a receive
     kRead,             // requests `length` bytes of {address, rkey}; carries no payload
     kReadData,         // part of the answer to the oldest READ; `address` is its offset in it

@@ -77,7 +77,7 @@ class StreamListener : public Listener, private Watched {
     const int listening_;
     const Address address_;
     std::vector<std::unique_ptr<Arrival>> arrivals_;  // oldest first
-    SourceCounts sources_;                            // of arrivals_
+    SourceCounts sources_;                            // counts the sources of arrivals_
 };
 
 // A peer that has sent its hello and waits for the answer. It sends nothing until then, so that closing the

@@ -72,7 +72,7 @@ std::optional<uint32_t> Outbox::drop_revoked(const RegionTable& table) noexcept 
 void Outbox::truncate(const RegionPart& part) noexcept {
     uint32_t header = part.vec - 1;
     bool begun = first_ > header || vecs_[header].iov_len < kFrameBytes;
-    if (begun) vecs_[part.vec].iov_base = const_cast<std::byte*>(kZeros);  // only read
+    if (begun) vecs_[part.vec].iov_base = const_cast<std::byte*>(kZeros);  // the constant is only read
     vecs_used_ = begun ? part.vec + 1 : header;
     frames_used_ = begun ? part.frame + 1 : part.frame;
     bytes_added_ = frames_used_ > 0 ? ends_[frames_used_ - 1].bytes : 0;

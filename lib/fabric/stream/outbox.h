@@ -53,7 +53,7 @@ class Outbox {
     static constexpr size_t kVecsMax = 256;
     static constexpr size_t kRegionPartsMax = kFramesMax / 2;
     struct FrameEnd {
-        uint64_t bytes;  // of this outbox, up to the end of the frame
+        uint64_t bytes;  // bytes of this outbox up to the end of the frame
         uint32_t number_after;
     };
     struct RegionPart {
@@ -80,7 +80,7 @@ class Outbox {
     uint64_t bytes_added_ = 0;
     uint64_t bytes_sent_ = 0;
     uint32_t sent_number_ = 0;
-    uint64_t revocations_seen_ = 0;  // of the region table, when the parts were looked up
+    uint64_t revocations_seen_ = 0;  // RegionTable::revocations() when the parts were looked up
 };
 
 }  // namespace wss::fabric::stream

@@ -97,7 +97,7 @@ size_t EventPoller::expire() noexcept {
     [[maybe_unused]] ssize_t drained = read(timer_.get(), &expirations, sizeof expirations);
     Nanoseconds time = now();
     size_t fired = 0;
-    for (size_t i = 0; i < entries_.size(); ++i) {  // by index: on_deadline() may add entries
+    for (size_t i = 0; i < entries_.size(); ++i) {  // uses an index, because on_deadline() may add entries
         Watched* object = entries_[i].object;
         if (object == nullptr || object->deadline_ > time) continue;
         object->deadline_ = kNever;

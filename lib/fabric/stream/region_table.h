@@ -31,7 +31,7 @@ class RegionTable {
         std::span<std::byte> bytes;
         Access access = Access::kLocal;
         bool revoked = false;   // a tombstone: keeps the key from being drawn again
-        void* owner = nullptr;  // for the fabric, to find its object by key
+        void* owner = nullptr;  // lets the fabric find its object by key
     };
     using Guard = std::shared_lock<std::shared_mutex>;
     // The latest look-up of a user that looks up the same region repeatedly. Valid until a region is removed.

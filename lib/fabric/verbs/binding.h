@@ -18,7 +18,7 @@ namespace wss::fabric::verbs {
 
 struct BoundEnd {
     const sockaddr* address = nullptr;  // IPv4 or IPv6
-    uint32_t number = 0;  // of the queue pair; on iWARP, which does not exchange these, the TCP port
+    uint32_t number = 0;  // the queue pair's number; on iWARP, which does not exchange these, the TCP port
 };
 
 // Layout: wss_rdma_binding of kernel/uapi/wss_srp.h.

@@ -42,7 +42,7 @@ class VerbsConnection final : public Connection, public CmHandler, public ListNo
     struct Offer {
         uint8_t initiator_depth = 0;      // READs that it answers
         uint8_t responder_resources = 0;  // READs that it has requested to issue
-        uint32_t queue_pair = 0;          // its number; 0 on iWARP
+        uint32_t queue_pair = 0;          // number of the peer's queue pair; 0 on iWARP
     };
     // Takes `id` only on success.
     static Result<std::unique_ptr<Connection>> accepting(VerbsPoller& poller, CmId& id, const Offer& offer,
@@ -143,7 +143,7 @@ class VerbsConnection final : public Connection, public CmHandler, public ListNo
     ibv_qp* qp_ = nullptr;          // owned by id_
     const Device* keys_ = nullptr;  // translates lkeys; set with qp_
     State state_ = State::kResolvingAddress;
-    uint32_t tag_ = 0;               // of place_
+    uint32_t tag_ = 0;               // the tag of place_
     uint32_t send_next_ = 0;         // sequence of the next work request
     uint32_t send_done_ = 0;         // all requests before it are completed
     uint32_t send_unsignalled_ = 0;  // posted since the last signalled one
@@ -161,7 +161,7 @@ class VerbsConnection final : public Connection, public CmHandler, public ListNo
     // Members of setup and closing.
     VerbsPoller& poller_;
     const ConnectionOptions options_;
-    const Caps& caps_;  // of the fabric
+    const Caps& caps_;  // the fabric's
     VerbsPoller::Place place_;
     PollerDevice* used_ = nullptr;  // exists as long as completions_
     uint8_t port_ = 0;
@@ -170,9 +170,9 @@ class VerbsConnection final : public Connection, public CmHandler, public ListNo
     Nanoseconds deadline_ = kNever;
     std::string peer_;
     std::string what_;                        // "rdma://10.0.0.1:4711", for error texts
-    std::shared_ptr<Resolution> resolution_;  // of the host name, while the look-up is in progress
+    std::shared_ptr<Resolution> resolution_;  // exists while the host name is being looked up
     std::vector<SocketAddress> addresses_;    // still to be tried, the next one last
-    Nanoseconds connect_by_ = kNever;         // for all addresses together
+    Nanoseconds connect_by_ = kNever;         // one limit for all addresses together
     std::array<std::byte, 256> data_;         // first of our request, later of the peer's reject
     uint8_t data_length_ = 0;
     Offer offer_;

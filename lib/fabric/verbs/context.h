@@ -61,9 +61,9 @@ class Context {
     // Keeps librdmacm from closing the context: an id bound to the device, or the list of all devices.
     CmId anchor_;
     DeviceList list_;
-    bool is_known_ = false;  // to reports()
-    ino_t node_ = 0;         // of the uverbs node: a device that returns under the same name has another one
-    std::vector<std::atomic<uint32_t>> failures_;  // by port number
+    bool is_known_ = false;  // reports() lists the device
+    ino_t node_ = 0;         // of the uverbs node; it differs for a device that returns under the same name
+    std::vector<std::atomic<uint32_t>> failures_;  // indexed by port number
 };
 
 }  // namespace wss::fabric::verbs

@@ -21,8 +21,8 @@ namespace wss::fabric::verbs {
 
 struct DeviceLimits {
     uint32_t queue_depth_max = 0;     // work requests of one queue
-    uint32_t completions_max = 0;     // of one completion queue
-    uint32_t read_segments_max = 1;   // of one READ
+    uint32_t completions_max = 0;     // entries of one completion queue
+    uint32_t read_segments_max = 1;   // segments of one READ
     uint8_t initiated_reads_max = 0;  // READs we may have outstanding on a connection
     uint8_t answered_reads_max = 0;   // READs of the peer that we can hold at once
 };

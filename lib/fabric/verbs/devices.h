@@ -62,7 +62,7 @@ class Devices {
     Caps caps_;  // immutable after open()
     bool caps_are_final_ = false;
     std::array<Slot, kDevicesMax> slots_;
-    std::vector<VerbsRegion*> regions_{nullptr};  // by key; key 0 is not used
+    std::vector<VerbsRegion*> regions_{nullptr};  // indexed by key; key 0 is not used
     std::deque<uint32_t> free_keys_;              // the one that was freed first is used first
 };
 

@@ -43,7 +43,7 @@ struct CmEvent {
     rdma_cm_id* id = nullptr;
     uint8_t initiator_depth = 0;
     uint8_t responder_resources = 0;
-    uint32_t queue_pair = 0;  // of the peer, in a connect request and its answer; 0 on iWARP
+    uint32_t queue_pair = 0;  // the peer's, in a connect request and its answer; 0 on iWARP
     uint8_t length = 0;
     std::array<std::byte, 256> bytes;
     std::span<const std::byte> data() const { return {bytes.data(), length}; }
@@ -65,7 +65,7 @@ struct PollerDevice {
     const std::shared_ptr<Device> device;
     CompletionQueues completions;
     std::vector<uint32_t> failures;  // Context::failures() whose connections have been closed, by port
-    bool removed = false;            // its connections are closed; destroyed when they have ended
+    bool removed = false;            // its connections are being closed; it is destroyed when they have ended
 };
 
 class VerbsPoller final : public Poller {

@@ -33,7 +33,7 @@ struct Settings {
     std::string target;
     std::string volume;
     std::string target_name;
-    std::string files[4];  // as in kFiles
+    std::string files[4];  // in the order of kFiles
     wss_options options{.size = sizeof(wss_options)};
 };
 Settings settings;

@@ -65,7 +65,7 @@ class HistoryChecker {
     const bool is_partial_;
     std::vector<Transaction> transactions_;
     std::unordered_map<KeyValue, size_t, HashKeyValue> writers_;
-    std::unordered_map<KeyValue, uint64_t, HashKeyValue> aborted_;  // by session
+    std::unordered_map<KeyValue, uint64_t, HashKeyValue> aborted_;  // aborted writes and their sessions
 };
 
 constexpr size_t kNobody = SIZE_MAX;

@@ -13,7 +13,7 @@ namespace wss::kv::check {
 
 constexpr size_t kExamplesMax = 20;
 constexpr size_t kOwnKeysMax = 1 << 20;
-constexpr size_t kTimestampsMax = 1 << 20;  // of one generation
+constexpr size_t kTimestampsMax = 1 << 20;  // entries of one generation
 constexpr uint32_t kProbesMax = 16;
 
 std::string_view to_string(Violation violation) {

@@ -76,9 +76,9 @@ struct ReadItem {
     uint64_t key = 0;  // fingerprint
     Timestamp timestamp;
     bool found = false;                  // false with a timestamp: deleted
-    std::string_view value;              // only if found
-    std::span<const uint64_t> siblings;  // from the store's metadata; may be empty
-    Timestamp floor;                     // from CheckerSession::floor_of(), before the read was sent
+    std::string_view value;              // set only if found
+    std::span<const uint64_t> siblings;  // named by the store's metadata; may be empty
+    Timestamp floor;                     // result of CheckerSession::floor_of() before the read was sent
 };
 
 // A condition of a committed write: the version that it expected of a key. If that is none, the key had not
@@ -86,7 +86,7 @@ struct ReadItem {
 struct Expected {
     uint64_t key = 0;  // fingerprint
     Timestamp version;
-    Timestamp floor;  // from CheckerSession::floor_of(), before the write was sent
+    Timestamp floor;  // result of CheckerSession::floor_of() before the write was sent
 };
 
 struct Report {
@@ -110,7 +110,7 @@ class CheckerSession;
 class Checker {
   public:
     using Options = CheckerOptions;
-    static constexpr uint32_t kSessionsMax = 4096;  // at most kInitialSessions of history.h
+    static constexpr uint32_t kSessionsMax = 4096;  // must not exceed kInitialSessions of history.h
 
     explicit Checker(const Options& options);
     ~Checker();
@@ -194,7 +194,7 @@ class CheckerSession {
     uint64_t next_ = 0;
     Timestamp seen_;  // the highest timestamp that this session has read or written
     std::unordered_map<uint64_t, Timestamp> own_;
-    std::vector<Stamp> stamps_;      // of the read being checked
+    std::vector<Stamp> stamps_;      // stamps of the read being checked
     std::vector<uint64_t> deleted_;  // keys that the write in progress deletes
 };
 

@@ -123,7 +123,7 @@ static bool parse_line(std::string_view line, Operation& out) {
 static bool is_cut_off(std::string_view line) {
     constexpr std::string_view kEmpty = "(,,,)";
     if (line[0] != 'r' && line[0] != 'w') return false;
-    size_t at = 0;  // in kEmpty
+    size_t at = 0;  // position in kEmpty
     for (char letter : line.substr(1)) {
         if (at < kEmpty.size() && letter == kEmpty[at])
             ++at;

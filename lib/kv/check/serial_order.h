@@ -26,7 +26,7 @@ class SerialOrder {
   public:
     struct Condition {
         uint64_t key = 0;
-        uint64_t version = 0;  // of that key
+        uint64_t version = 0;  // a version of that key
         uint64_t writer = 0;   // the transaction that wrote it; 0: not known
     };
     // Adds a committed transaction, whose name is not 0. If it closes a cycle, returns the cycle in order,
@@ -36,7 +36,7 @@ class SerialOrder {
 
   private:
     static constexpr size_t kRemembered = 1 << 20;  // transactions
-    static constexpr size_t kStepsMax = 1 << 14;    // of one search
+    static constexpr size_t kStepsMax = 1 << 14;    // steps of one search
 
     struct Version {
         uint64_t key = 0, version = 0;

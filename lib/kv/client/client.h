@@ -49,17 +49,17 @@ struct Options {
     Algorithm algorithm = Algorithm::kRampFast;
     Transport transport = Transport::kMessage;
     OneSided one_sided = OneSided::kOff;
-    uint32_t threads = 1;                     // of a Client
-    uint32_t sessions = 1;                    // of a LocalClient; each has its own connections
-    Nanoseconds timeout = from_s(10);         // of a request, all rounds and retries
-    Nanoseconds connect_timeout = from_s(5);  // at start, until one partition has answered
+    uint32_t threads = 1;                     // threads of a Client
+    uint32_t sessions = 1;                    // sessions of a LocalClient; each has its own connections
+    Nanoseconds timeout = from_s(10);         // limit of a request with all its rounds and retries
+    Nanoseconds connect_timeout = from_s(5);  // limit at the start, until one partition has answered
     uint32_t address_cache = 1u << 16;        // entries (keys); 0: no cache
-    uint32_t lock_retries = 1000;             // of locking writes, each after a random wait
+    uint32_t lock_retries = 1000;             // retries of a locking write, each after a random wait
     // Monotonic reads across the transactions of a session (of a LocalClient, or of one thread of a Client).
     // Also covers the siblings that observed versions list. Bounded to 65536 keys: those with the oldest
     // versions are dropped. Only with RAMP-Fast.
     bool session_order = false;
-    std::shared_ptr<SharedState> shared;  // from another client of the same partitions
+    std::shared_ptr<SharedState> shared;  // shared with another client of the same partitions
     // For tls:// addresses: the offered pre-shared key, and certificates.
     std::optional<NamedSecret> identity;
     fabric::tls::Files tls;
@@ -98,7 +98,7 @@ struct GetAll final : Request {
     struct Item {
         std::string key;  // in
         bool found = false;
-        Timestamp timestamp;  // of the version, even if it is a tombstone
+        Timestamp timestamp;  // the version's, even if it is a tombstone
         Timestamp expires;    // none: never
         std::string value;
         std::vector<uint64_t> siblings;  // fingerprints of the keys written together (RAMP-Fast)
@@ -139,7 +139,7 @@ struct PutAll final : Request {
     void expect_unchanged(const GetAll& read);
 
     std::vector<Item> items;
-    std::vector<Condition> conditions;  // of distinct keys
+    std::vector<Condition> conditions;  // each must have another key
     uint64_t ttl_ms = 0;                // 0: never; all items expire together; at most kTtlMax_ms
     Timestamp expires;                  // used if ttl_ms is 0: the time of expiry
     WriteFault fault;
@@ -163,7 +163,7 @@ struct PutIf final : Request {
     Condition condition = Condition::kAbsent;
     Timestamp expected;  // kTimestamp: the version that must be the latest
     // Out.
-    Timestamp timestamp;  // of the (perhaps) written version, or of the conflicting one
+    Timestamp timestamp;  // that of the version that was (perhaps) written, or of the conflicting one
     bool outcome_unknown = false;
 };
 
@@ -202,11 +202,11 @@ struct Snapshot final : Request {
 struct Statistics {
     uint64_t get_all = 0, put_all = 0, failed = 0;
     uint64_t second_rounds = 0;   // get_alls that needed one
-    uint64_t restarts = 0;        // of transactions, for any reason
+    uint64_t restarts = 0;        // transactions that started over, for any reason
     uint64_t lock_conflicts = 0;  // 2PL
     uint64_t messages = 0;
-    uint64_t reads_one_sided = 0, reads_by_message = 0;  // of keys
-    uint64_t index_reads = 0;                            // of buckets, after address-cache misses
+    uint64_t reads_one_sided = 0, reads_by_message = 0;  // number of keys
+    uint64_t index_reads = 0;                            // buckets read after address-cache misses
     // Keys that could have been read one-sidedly but were read by message, by reason (Fallback).
     uint64_t fallback_no_address = 0, fallback_invalid = 0, fallback_stale = 0, fallback_torn = 0,
              fallback_large = 0, fallback_second_round = 0;

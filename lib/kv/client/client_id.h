@@ -50,7 +50,7 @@ class ClientId {
 
     HybridClock& clock_;
     Links& links_;
-    std::vector<SecondLease> leases_;  // by partition
+    std::vector<SecondLease> leases_;  // indexed by partition
     Link* lessor_ = nullptr;           // has leased the next id, adopted when the current one is unused
     Nanoseconds adopt_by_{};           // deadline for that
 };

@@ -19,7 +19,7 @@ namespace wss::kv {
 struct Increment {
     std::string key;  // an absent key counts as 0
     int64_t delta = 1;
-    uint64_t ttl_ms = 0;               // from now; 0: keeps the key's time of expiry
+    uint64_t ttl_ms = 0;               // counted from now; 0: keeps the key's time of expiry
     Nanoseconds timeout = from_s(10);  // no attempt begins after it
     // Out.
     Status status;

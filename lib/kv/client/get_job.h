@@ -75,7 +75,7 @@ class GetJob final : public Job {
     enum class Now : uint8_t {
         kDone,
         kByMessage,
-        kCannot,  // not with this fabric, or not at present
+        kCannot,  // impossible with this fabric, or at present
         kAgain    // the next step has changed, or the read was torn
     };
     bool try_read(uint32_t item) noexcept;
@@ -117,7 +117,7 @@ class GetJob final : public Job {
     std::string refusal_;  // error text from a partition
     Status denial_;        // a partition refused the request because of the client's rights
     Nanoseconds began_{};
-    uint64_t owner_ = 0;  // of locks
+    uint64_t owner_ = 0;  // owner of the locks
 };
 
 }  // namespace wss::kv

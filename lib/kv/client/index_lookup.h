@@ -40,7 +40,7 @@ class IndexLookup {
 
     uint64_t tag_ = 0;
     uint32_t group_ = 0;
-    uint32_t distance_ = 0;  // from the home bucket
+    uint32_t distance_ = 0;  // distance from the home bucket
     uint32_t spilled_ = 0;   // the home bucket's
     uint32_t reads_ = 0;
     store::SlotAddress found_, refused_;

@@ -17,7 +17,7 @@ constexpr Nanoseconds kTurnEvery = from_us(100);
 struct LocalClient::Parts {
     std::unique_ptr<Engine> engine = std::make_unique<Engine>();
     Nanoseconds turned{0};
-    bool over = false;  // of run()
+    bool over = false;  // run() has ended
     Statistics statistics;
 };
 

@@ -46,7 +46,7 @@ class LockPhase {
     };
     const std::optional<Behind>& behind() const { return behind_; }
 
-    const Status& denial() const { return denial_; }  // after kDenied
+    const Status& denial() const { return denial_; }  // valid after kDenied
 
     // `done` is called once; from within acquire() if no partition can be reached.
     void acquire(uint64_t owner, bool exclusive, bool sequential, void (*done)(void*, LockResult) noexcept,

@@ -48,7 +48,7 @@ class OneSidedReads {
         uint32_t chunk = ReadBuffers::kNone;  // kNone: not in use
     };
     ReadBuffers buffers_;
-    std::vector<Reading> readings_;  // by cookie
+    std::vector<Reading> readings_;  // indexed by cookie
     std::vector<uint32_t> free_;
 };
 

@@ -31,7 +31,7 @@ class PartitionTimes {
     };
     reactor::Reactor& reactor_;
     HybridClock& own_;
-    std::vector<std::optional<Known>> times_;  // by partition; none: no greeting yet
+    std::vector<std::optional<Known>> times_;  // indexed by partition; none: no greeting yet
 };
 
 }  // namespace wss::kv

@@ -55,7 +55,7 @@ class PutJob final : public Job {
     struct Part {
         Call call;
         uint32_t partition = 0;
-        bool done = false;     // with the current phase
+        bool done = false;     // the current phase has ended here
         bool lost = false;     // a prepare was sent but not answered: it may have been carried out
         bool refused = false;  // it was not carried out, and never will be
         std::vector<uint32_t> items, conditions;
@@ -100,7 +100,7 @@ class PutJob final : public Job {
     Request* base_ = nullptr;
     PutAll* request_ = nullptr;
     LockPhase locks_;
-    uint64_t owner_ = 0;  // of the locks
+    uint64_t owner_ = 0;  // owner of the locks
     Nanoseconds locking_since_{};
     Timestamp past_;              // conflicting timestamp from a partition: the next attempt uses a later one
     uint32_t conflicts_ = 0;      // number of such conflicts

@@ -22,7 +22,7 @@ class ReadSet {
     struct KeyRead {
         uint64_t fingerprint = 0;
         uint32_t partition = 0;
-        Timestamp timestamp;  // of the version read; none: no version
+        Timestamp timestamp;  // the version read; none: no version
         Timestamp required;   // the version must be at least this new
         uint64_t expires = 0;
         Timestamp floor;  // session order: newest version of the key that this session has seen

@@ -66,7 +66,7 @@ class Job : public ListNode<Job> {
     Nanoseconds deadline{};
     Nanoseconds wake_at = kNever;
     Request::Kind kind{};
-    size_t place = 0;                      // in the pool
+    size_t place = 0;                      // position in the pool
     uint32_t put_off_by = kPartitionsMax;  // the partition whose last reply was "not ready"
 
   protected:
@@ -81,7 +81,7 @@ class JobPool {
     void give(Job& job) noexcept;
 
   private:
-    std::vector<std::unique_ptr<Job>> idle_[8];  // by kind
+    std::vector<std::unique_ptr<Job>> idle_[8];  // idle jobs of each kind
     std::vector<std::unique_ptr<Job>> busy_;
 };
 
@@ -132,7 +132,7 @@ class ClientSession final : public LinkHandler {
   private:
     static constexpr Nanoseconds kTick = from_ms(2);
     static constexpr uint32_t kSessionVersions = 1u << 16;  // keys
-    static constexpr Nanoseconds kTryNext = from_ms(250);   // until start() tries another partition
+    static constexpr Nanoseconds kTryNext = from_ms(250);   // after this time start() tries another partition
 
     Status make_link(uint32_t partition, const std::string& uri);
     void try_next_link() noexcept;
@@ -160,7 +160,7 @@ class ClientSession final : public LinkHandler {
     const uint64_t nonce_;
     OneSidedReads reads_;
     std::unique_ptr<SessionVersions> versions_;  // nullptr: no session order
-    std::vector<std::unique_ptr<Link>> links_;   // by partition, once the map is known
+    std::vector<std::unique_ptr<Link>> links_;   // indexed by partition, once the map is known
     PartitionTimes times_;
     ClientId id_;
     std::function<void(const Status&)> ready_;
@@ -171,7 +171,7 @@ class ClientSession final : public LinkHandler {
     List<Job, Job> active_;
     JobPool jobs_;
     reactor::Timer timer_;
-    Nanoseconds next_tick_{};  // while the timer is set
+    Nanoseconds next_tick_{};  // valid while the timer is set
     Statistics statistics_;
     GetScratch scratch_;
 };

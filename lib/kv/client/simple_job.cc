@@ -9,7 +9,7 @@ namespace wss::kv {
 namespace {
 
 constexpr Nanoseconds kRetryAfterLoss = from_ms(10);
-constexpr uint32_t kAttemptsMax = 200;  // of a conditional put
+constexpr uint32_t kAttemptsMax = 200;  // attempts of a conditional put
 
 // A cursor is "<partition>:<last key>".
 bool parse_cursor(const std::string& cursor, uint32_t& partition, std::string& after) {

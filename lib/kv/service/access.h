@@ -29,8 +29,8 @@ class Access {
         kNothing,    // concerns only the connection, or what the client's own earlier messages created
         kGreeting,   // any right; a partition's greeting needs that of a partition
         kKeys,       // rights to its keys, or to those of the transaction that it decides
-        kReadAll,    // to read every key
-        kAll,        // to read and write every key
+        kReadAll,    // right to read every key
+        kAll,        // right to read and write every key
         kPartition,  // the right of a partition
     };
     struct Kind {

@@ -57,7 +57,7 @@ class AccessRules {
     const ClientRights& of(std::string_view name) const noexcept;
     // True if a name has the right of a partition.
     bool has_partition() const noexcept;
-    const std::vector<std::string>& words() const { return words_; }  // as parsed
+    const std::vector<std::string>& words() const { return words_; }  // the rules as given
 
   private:
     Status add(const std::string& word);

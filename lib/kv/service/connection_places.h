@@ -51,7 +51,7 @@ class ConnectionPlaces {
     void close(Pending& pending, const char* why);
 
     std::map<const Peer*, std::string> sources_of_;  // all connections
-    fabric::SourceCounts counts_;                    // of the same connections
+    fabric::SourceCounts counts_;                    // sources of the same connections
     fabric::PendingPlaces places_{kPendingMax, kPendingLeaving};
     std::list<Pending> pending_;  // oldest first, including those that are closing
     Counters counters_;

@@ -32,7 +32,7 @@ class DiskShare {
   public:
     static constexpr size_t kRequestsMax = 1024;
     static constexpr size_t kBytesMax = size_t{256} << 20;
-    static constexpr size_t kFetchesMax = 32;  // at the disk at a time
+    static constexpr size_t kFetchesMax = 32;  // fetches at the disk at a time
 
     // The share of one peer. Its fetches may outlive the peer.
     class Account {

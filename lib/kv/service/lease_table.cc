@@ -10,7 +10,7 @@ namespace wss::kv {
 
 namespace {
 
-constexpr size_t kSpansMax = 8;  // of a client, or of its former clients
+constexpr size_t kSpansMax = 8;  // spans of a client, or of its former clients
 // An id is leased only if the clock is this far from a former client's timestamps.
 constexpr uint64_t kDistance_ticks = 60 * kAheadMax_ticks;
 

@@ -46,9 +46,9 @@ class LeaseTable {
         uint32_t id = 0;
         uint64_t nonce = 0;
         uint32_t connections = 0;
-        Nanoseconds until{};       // if there is no connection
+        Nanoseconds until{};       // end of the lease if there is no connection
         std::vector<Span> used;    // timestamps used here by its client
-        std::vector<Span> former;  // … by former clients, if later than `after`
+        std::vector<Span> former;  // those used by former clients, if later than `after`
         Timestamp after;           // former clients used timestamps up to here
         bool goodbye = false;
     };
@@ -76,7 +76,7 @@ class LeaseTable {
     static bool is_spent(const Lease& lease, Timestamp clock);
 
     uint32_t range() const { return last_ - first_ + 1; }
-    uint32_t leased(Nanoseconds now, Timestamp clock) const;  // of the range
+    uint32_t leased(Nanoseconds now, Timestamp clock) const;  // number of leased ids of the range
 
   private:
     static bool is_free(const Lease& lease, Nanoseconds now, Timestamp clock);

@@ -25,7 +25,7 @@ class Locks {
     // A waiting lock request.
     struct Wait : Owed {
         Locks* locks = nullptr;
-        size_t at = 0;  // in the pool
+        size_t at = 0;  // position in the pool
         uint64_t owner = 0;
         bool exclusive = false;
         std::string key;

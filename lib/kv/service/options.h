@@ -25,7 +25,7 @@ struct ServiceOptions {
     // so that a server can start from a snapshot.
     std::string snapshots, identity;
     Nanoseconds slow = from_ms(50);             // slower requests are kept in the slow log
-    uint64_t seed = 1;                          // for random numbers
+    uint64_t seed = 1;                          // seed of random numbers
     std::shared_ptr<const AccessRules> access;  // nullptr: every client may do everything
 };
 
@@ -38,7 +38,7 @@ struct ServiceCounters {
     uint64_t refused_backlog = 0;  // reads of a peer that does not accept its replies
     uint64_t refused_permission = 0;
     uint64_t terminated_commit = 0, terminated_abort = 0, terminated_guess = 0, terminations_waiting = 0;
-    uint64_t one_sided_keys = 0;                                 // as clients report
+    uint64_t one_sided_keys = 0;                                 // number that clients report
     std::array<uint64_t, size_t(Fallback::kCount)> fallbacks{};  // get messages, by Fallback
     uint64_t ahead_max_us = 0;  // largest lead of a client's clock over this one
 };

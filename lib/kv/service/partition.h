@@ -26,7 +26,8 @@ class Partition {
     Status open(const store::Store::Memory& memory, store::Log* log);
 
     const ServiceOptions& options() const { return options_; }
-    uint32_t count() const { return static_cast<uint32_t>(options_.partitions.size()); }  // of the map
+    // Number of partitions of the map.
+    uint32_t count() const { return static_cast<uint32_t>(options_.partitions.size()); }
     reactor::Reactor& reactor() const { return reactor_; }
     Random& random() { return random_; }
     store::Store& store() { return *store_; }

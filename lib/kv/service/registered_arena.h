@@ -27,7 +27,7 @@ class RegisteredArena {
   private:
     uint64_t arena_bytes_ = 0;
     std::unique_ptr<fabric::Region> memory_;
-    std::vector<std::unique_ptr<fabric::Region>> registered_;  // by lane; nullptr: the lane of memory_
+    std::vector<std::unique_ptr<fabric::Region>> registered_;  // one per lane; nullptr for that of memory_
 };
 
 }  // namespace wss::kv

@@ -9,7 +9,7 @@ constexpr size_t kScanBytesMax = 4u << 20;
 // Maximum number of fetched values per page: with the bytes above they fit in a message, whatever their size.
 constexpr uint32_t kScanFetchesMax = 12;
 static_assert(kScanBytesMax + (kScanFetchesMax + 1) * kValueMax < wire::kKvMessageMax);
-constexpr size_t kRowBytes = 128;  // of a waiting row, in addition to its key and value
+constexpr size_t kRowBytes = 128;  // size of a waiting row, in addition to its key and value
 // Maximum number of fetches per row, whose version may be replaced and collected during each.
 constexpr uint32_t kFetchesMax = 4;
 

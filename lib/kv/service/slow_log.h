@@ -22,7 +22,7 @@ class SlowLog {
         wire::KvKind kind{};
         uint32_t client = 0;
         uint32_t keys = 0;
-        Nanoseconds at{};  // since the service began
+        Nanoseconds at{};  // time since the service began
         Nanoseconds took{};
     };
 

@@ -53,7 +53,7 @@ class Terminations final : public LinkHandler {
         Timestamp timestamp;
         std::vector<std::unique_ptr<Ask>> asks;
         uint32_t outstanding = 0;
-        Nanoseconds deadline{};  // then outstanding inquiries are abandoned
+        Nanoseconds deadline{};  // at this time outstanding inquiries are abandoned
         bool building = false;
         bool committed = false, aborted = false, unsure = false;
         bool is_old = false;  // prepared here for longer than others remember decisions
@@ -72,8 +72,8 @@ class Terminations final : public LinkHandler {
 
     Partition& partition_;
     const std::span<const std::shared_ptr<Lane>> lanes_;
-    std::unordered_map<uint64_t, std::unique_ptr<Termination>> jobs_;  // by timestamp
-    std::vector<std::unique_ptr<Link>> links_;  // to the other partitions, by index; created on demand
+    std::unordered_map<uint64_t, std::unique_ptr<Termination>> jobs_;  // indexed by timestamp
+    std::vector<std::unique_ptr<Link>> links_;  // links to the other partitions, by index; created on demand
     Nanoseconds last_{};
 };
 

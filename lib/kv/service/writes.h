@@ -27,7 +27,7 @@ class Writes {
     // A write or decision that the store answers at once or later.
     struct Pending : Owed {
         Writes* writes = nullptr;
-        size_t at = 0;  // in the pool
+        size_t at = 0;  // position in the pool
         Timestamp timestamp;
         bool committing = false;
         uint64_t unlock = 0;  // owner whose locks end with this write
@@ -38,7 +38,7 @@ class Writes {
     struct Locked {
         bool held = false;         // all are still held
         bool above_floor = false;  // its timestamp was above the floor when they were granted
-        bool in_bound = false;     // … and not too far ahead of the owner
+        bool in_bound = false;     // and its timestamp was not too far ahead of the owner
     };
 
     // `in_bound`: the timestamp was within the bound when its locks were granted.

@@ -27,7 +27,7 @@ static_assert(class_index(80) == 1 && class_index(81) == 2 && class_index(128) =
 static_assert(size_of_class(class_index(Arena::kCellMax)) == Arena::kCellMax);
 
 constexpr uint32_t kReserveShare = 16;       // one of this many pages
-constexpr uint32_t kSlotShare_percent = 75;  // at most
+constexpr uint32_t kSlotShare_percent = 75;  // maximum share of the pages
 // A value gets a cell of at most twice the size of its class; a tombstone any cell.
 constexpr size_t kLargerClasses = 4;
 

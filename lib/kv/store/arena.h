@@ -44,7 +44,7 @@ class Arena {
     std::byte* at(uint64_t offset) { return memory_.data() + offset; }
     const std::byte* at(uint64_t offset) const { return memory_.data() + offset; }
     uint64_t bytes() const { return pages_.size() * kPageBytes; }
-    uint64_t used() const { return used_; }  // in whole cells and pages
+    uint64_t used() const { return used_; }  // counts whole cells and pages
     uint64_t used_pages_percent() const { return 100 - uint64_t{free_pages_} * 100 / pages_.size(); }
 
   private:
@@ -53,7 +53,7 @@ class Arena {
     struct Page {
         std::array<uint64_t, kCellsMax / 64> free{};  // a bit per cell
         uint32_t free_cells = 0;
-        uint16_t record_class = 0;  // for a page of records
+        uint16_t record_class = 0;  // used by a page of records
         uint32_t next = kNoPage;    // list of the class's pages with free cells
         uint32_t previous = kNoPage;
     };
@@ -77,8 +77,8 @@ class Arena {
 
     std::span<std::byte> memory_;
     std::vector<Page> pages_;
-    std::vector<Slab> records_;               // by class: those for values, then those of the reserve
-    std::map<size_t, Slab> extents_;          // by extent size
+    std::vector<Slab> records_;               // indexed by class: those for values, then those of the reserve
+    std::map<size_t, Slab> extents_;          // indexed by extent size
     std::map<uint32_t, uint32_t> free_runs_;  // first page → count; never adjacent
     const uint32_t reserve_;                  // pages for tombstones
     uint32_t free_pages_ = 0, slot_pages_ = 0;

@@ -109,7 +109,7 @@ class Finished {
     void resize(size_t slots);
     void move_some();
 
-    std::array<std::deque<Entry>, 2> queues_;  // by kind
+    std::array<std::deque<Entry>, 2> queues_;  // one queue for each kind
     FinishedSlots slots_;                      // at most three quarters full
     FinishedSlots former_;                     // entries that have not moved yet
     size_t looked_;                            // former slots below it are empty

@@ -63,7 +63,7 @@ struct BucketEntry {
 struct BucketView {
     uint32_t group = 0;
     uint32_t depth = 0;
-    uint32_t number = 0;   // in the group
+    uint32_t number = 0;   // position in the group
     uint32_t spilled = 0;  // bit i: bucket `number` ^ i has an entry whose home is this bucket
     std::array<BucketEntry, kBucketEntries> entries{};
     bool operator==(const BucketView&) const = default;

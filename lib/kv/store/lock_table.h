@@ -98,7 +98,7 @@ class LockTable {
 
     size_t held() const { return held_; }
     size_t waiting() const { return waiting_; }
-    uint64_t refused() const { return refused_; }  // with kFull
+    uint64_t refused() const { return refused_; }  // requests that were refused with kFull
 
     static constexpr size_t kOwnerMax =
         1024;  // keys that an owner holds or waits for: as many as a transaction has
@@ -106,11 +106,11 @@ class LockTable {
     static constexpr size_t kLooksMax = 1024;             // locks that a turn of expire() visits
 
   private:
-    static constexpr size_t kWaitersMax = 1024;  // of one key
+    static constexpr size_t kWaitersMax = 1024;  // waiters of one key
     struct Holder {
         uint64_t owner = 0;
         Nanoseconds until{};
-        Timestamp floor;  // at the grant of an exclusive lock
+        Timestamp floor;  // the floor when an exclusive lock was granted
     };
     struct Waiter {
         uint64_t owner = 0;
@@ -163,7 +163,7 @@ class LockTable {
     uint64_t refused_ = 0;
     Nanoseconds next_look_{};
     std::string look_from_;    // where the next turn of expire() begins
-    std::deque<Ready> ready_;  // to be called
+    std::deque<Ready> ready_;  // waiters that must be called
     bool notifying_ = false;
 };
 

@@ -29,10 +29,10 @@ struct Decision : ListNode<> {
     bool logging = false;   // the batch `ticket` is being written; its completion answers `waiting`
     bool failed = false;    // logging the abort failed: a restart may find the transaction prepared
     uint64_t ticket = 0;
-    Version* versions = nullptr;  // while undecided
-    std::vector<Item*> held;      // while undecided (S13)
+    Version* versions = nullptr;  // set while undecided
+    std::vector<Item*> held;      // keys held while undecided (S13)
     std::string participants;
-    Nanoseconds since{};  // when prepared, then when decided
+    Nanoseconds since{};  // time of the prepare, later of the decision
     std::vector<Continuation> waiting;
 };
 
@@ -150,7 +150,7 @@ struct Store::Parts final : UndecidedWrites {
     Pool<Decision> pool;
     HashIndex<Decision> decisions;
     List<Decision> undecided;  // the oldest first
-    List<Decision> deferred;   // also undecided; in order of deferral
+    List<Decision> deferred;   // undecided, too; in order of deferral
     List<Decision> decided;    // aborted, or committed early
     Finished finished;
     size_t undecided_count = 0, deferred_count = 0;
@@ -165,7 +165,7 @@ struct Store::Parts final : UndecidedWrites {
     LogBatch trash;  // rows of collected versions
     uint64_t next_ticket = 1;
     Nanoseconds window;    // S7: between window_floor and window
-    Timestamp latest_now;  // from the last maintain(); may go back
+    Timestamp latest_now;  // time passed to the last maintain(); may go back
     bool log_failed = false;
     bool recovering = false;
     Statistics counts;

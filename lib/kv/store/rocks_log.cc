@@ -110,7 +110,7 @@ class Warnings final : public rocksdb::Logger {
         line = line.substr(0, line.find_last_not_of('\n') + 1);
         if (is_new(format)) log::warning("key-value data in {}: RocksDB: {}", path_, line);
     }
-    void LogHeader(const char*, va_list) override {}  // its version and options
+    void LogHeader(const char*, va_list) override {}  // drops RocksDB's version and options
 
   private:
     // While a disk is full, the same warnings repeat every 5 s.
@@ -125,7 +125,7 @@ class Warnings final : public rocksdb::Logger {
 
     const std::string path_;
     std::mutex mutex_;
-    std::map<std::string, uint64_t> next_;  // by format: when it is logged again, in seconds of Unix time
+    std::map<std::string, uint64_t> next_;  // when each format is logged again, in seconds of Unix time
 };
 
 void add_to(rocksdb::WriteBatch& all, const LogBatch::Change& change, uint64_t stamp) {

@@ -50,7 +50,7 @@ struct RocksOptions {
     uint64_t cache_bytes = uint64_t{32} << 20;
     uint32_t decisions_s = 300;  // load() returns decisions this recent; at least Options::decision_window
     Clock* clock = nullptr;      // called by every thread; nullptr: the system's
-    WallClock* wall = nullptr;   // as `clock`
+    WallClock* wall = nullptr;   // called by every thread; nullptr: the system's
 };
 
 // Measures the age of decisions. Thread-safe.

@@ -74,11 +74,11 @@ enum class EntryState : uint8_t { kNone = 0, kLatest = 1, kPrepared = 2, kSupers
 
 struct Entry {
     Timestamp timestamp;
-    uint64_t offset = 0;  // of the record, from the arena's start
-    uint32_t length = 0;  // of the record; 0: cold, not in the arena
+    uint64_t offset = 0;  // the record's offset from the arena's start
+    uint32_t length = 0;  // the record's length; 0: cold, not in the arena
     EntryState state = EntryState::kNone;
     bool tombstone = false;
-    uint64_t checksum = 0;  // of the record
+    uint64_t checksum = 0;  // the record's checksum
     Timestamp expires;
     bool is_cold() const { return length == 0; }
     bool operator==(const Entry&) const = default;

@@ -31,7 +31,7 @@ class SlotIndex {
     void erase(uint64_t fingerprint, const SlotAddress& slot);
 
     uint64_t bytes() const { return uint64_t{groups_max_} * kGroupBytes; }
-    uint32_t groups() const { return groups_; }  // in use; only grows
+    uint32_t groups() const { return groups_; }  // groups in use; only grows
     uint64_t entries() const { return entries_; }
 
   private:

@@ -112,7 +112,7 @@ struct Found {
     Presence presence = Presence::kAbsent;
     bool committed = false;  // kExact: false for a prepared one
     bool cold = false;       // S8: value and metadata are on disk; fetch() reads them
-    uint32_t bytes = 0;      // of the record, in memory or on disk
+    uint32_t bytes = 0;      // size of the record, in memory or on disk
     RecordView version;      // key, metadata, value, timestamp, expires, tombstone
     SlotAddress slot;        // where remote readers find the key; bytes 0: no slot
 };
@@ -132,7 +132,7 @@ struct FetchDone {
 
 struct Overdue {
     Timestamp timestamp;
-    Nanoseconds age{};  // since it was prepared; very long if a restart found it
+    Nanoseconds age{};  // time since the prepare; very long if a restart found the transaction
     Bytes participants;
     std::vector<std::string_view> keys;
 };
@@ -141,7 +141,7 @@ struct Statistics {
     uint64_t keys = 0;
     uint64_t versions = 0;
     uint64_t prepared = 0;  // transactions, including preparing ones
-    uint64_t deferred = 0;  // of these: a participant could not be reached
+    uint64_t deferred = 0;  // those with a participant that could not be reached
     uint64_t decisions = 0;
     uint64_t arena_bytes = 0;
     uint64_t arena_used = 0;

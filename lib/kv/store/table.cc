@@ -14,7 +14,7 @@ namespace {
 constexpr size_t whole_words(size_t bytes) {
     return (bytes + 7) / 8 * 8;
 }
-constexpr size_t kTreeNodeBytes = 48;  // of the ordered index, with the allocator's overhead
+constexpr size_t kTreeNodeBytes = 48;  // a node of the ordered index, with the allocator's overhead
 
 // Offered slots were not requested. With cells they take twice the memory of their values, and their pages
 // never serve another size, so offered slots get cells only in a nearly empty arena. Above the second limit

@@ -46,13 +46,13 @@ struct Version : ListNode<RetiredTag> {
     Item* item = nullptr;
     Version* older = nullptr;
     Version* newer = nullptr;
-    Version* sibling = nullptr;  // in the same undecided transaction
+    Version* sibling = nullptr;  // next version of the same undecided transaction
     Timestamp timestamp;
     Timestamp expires;
     uint64_t offset = Arena::kNowhere;
     uint64_t checksum = 0;
     Nanoseconds retired_at{};
-    uint32_t length = 0;  // of the record
+    uint32_t length = 0;  // length of the record
     VersionState state = VersionState::kPreparing;
     uint8_t cell = kNoCell;
     bool tombstone = false;
@@ -75,7 +75,7 @@ struct Item : ListNode<WarmTag>, ListNode<GraveTag> {
     uint32_t sequence = 0;
     uint32_t prepared = 0;  // versions
     uint32_t warm = 0;      // versions with a record in the arena
-    uint32_t held = 0;      // by undecided transactions with conditions (S13); prevents erasure
+    uint32_t held = 0;      // undecided transactions with conditions that hold it (S13); prevents erasure
     std::array<Version*, kInlineCellsMax> cells{};
     Timestamp collected;   // the newest collected version
     Timestamp shown_from;  // the slot shows no older version; none without a slot
@@ -125,7 +125,7 @@ class Table {
     // and of bytes of their records. Returns the number of items that got one.
     size_t show_more();
 
-    RecordView view(const Version& version) const;  // of a cold version: no value, no metadata
+    RecordView view(const Version& version) const;  // a cold version has no value and no metadata
     Bytes record(const Version& version) const;     // must not be cold
     SlotAddress slot_of(const Item& item) const;
 

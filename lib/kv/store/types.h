@@ -22,8 +22,8 @@ using Bytes = std::span<const std::byte>;
 constexpr size_t kMetadataMax = size_t{16} << 10;      // a key list of 2000 siblings, or a Bloom filter
 constexpr size_t kParticipantsMax = size_t{16} << 10;  // the partitions to inquire of when the writer is gone
 constexpr size_t kScanLooksMax = 2048;                 // keys that one scan() visits, including deleted ones
-constexpr size_t kWritesMax = kItemsMax;               // of one transaction on one partition
-constexpr size_t kConditionsMax = kItemsMax;           // likewise
+constexpr size_t kWritesMax = kItemsMax;               // writes of one transaction on one partition
+constexpr size_t kConditionsMax = kItemsMax;           // conditions of one transaction on one partition
 
 // The required latest committed version of a key when a transaction is prepared. A key is absent if it is
 // deleted, or has expired by the later of the transaction's timestamp and the partition's clock.
@@ -47,7 +47,7 @@ struct Transaction {
     Bytes participants;             // opaque; returned by Store::overdue()
     bool alone = false;             // no other partition has a part of it (S4)
     bool locked = false;    // a put under exclusive locks, granted while the floor was below its timestamp
-    uint64_t owner = 0;     // of its locks; 0: none
+    uint64_t owner = 0;     // owner of its locks; 0: none
     bool in_order = false;  // kTooOld if a later version of one of its keys is committed (S11)
     std::span<const Condition> conditions = {};  // distinct keys; may also be written
     bool conditional = false;                    // it has conditions, here or on another partition (S13)

@@ -87,7 +87,7 @@ void Store::Parts::on_prepare_appended(Decision& decision, Code code) {
 
 void Store::Parts::on_fetched(LogCompletion& completion) {
     auto at = fetching.find(completion.ticket);
-    if (at == fetching.end()) return;  // forgotten
+    if (at == fetching.end()) return;  // forget() has removed it
     const Fetching fetch = std::move(at->second);
     fetching.erase(at);
     counts.fetched++;

@@ -28,7 +28,7 @@ constexpr uint64_t kOfMask = uint64_t{3} << 62;     // 0: a one-sided read of th
 constexpr uint64_t kOfReceive = uint64_t{1} << 61;  // | buffer; marks receives that were flushed
 
 constexpr uint32_t kRingWrites = 16;    // outstanding ring posts
-constexpr uint32_t kReadsPerPost = 64;  // in one post()
+constexpr uint32_t kReadsPerPost = 64;  // reads of one post()
 
 fabric::ConnectionOptions connection_options() {
     fabric::ConnectionOptions options;
@@ -335,7 +335,7 @@ void MessageChannel::wake_peer() noexcept {
     ring_.wake_up_owed = false;
     if (!ring_.peer_asleep && !ring_.peer_says_asleep()) return;
     if (!send_signal(RingSignal::kWakeUp)) {
-        ring_.wake_up_owed = true;  // until a frame is free
+        ring_.wake_up_owed = true;  // remains set until a frame is free
         return;
     }
     ring_.peer_asleep = false;

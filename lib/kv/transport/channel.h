@@ -151,10 +151,10 @@ class MessageChannel final : public fabric::ConnectionHandler, public ListNode<L
 
     Outbox out_;
     Assembler in_;
-    uint32_t receives_held_ = 0;  // not reposted because the backlog is full
+    uint32_t receives_held_ = 0;  // receives not reposted because the backlog is full
     uint32_t reads_under_way_ = 0;
     uint32_t writes_under_way_ = 0;
-    std::vector<PendingRead> reads_;  // to post in this turn
+    std::vector<PendingRead> reads_;  // reads to post in this turn
     std::vector<fabric::WorkRequest> batch_;
     Ring ring_;
 };
@@ -199,7 +199,7 @@ class Lane final : public reactor::Source {
     fabric::Poller& poller() { return *poller_; }
 
     bool empty() const { return retired_.empty(); }
-    bool rings_have_frames() noexcept;  // not yet taken
+    bool rings_have_frames() noexcept;  // true if a frame is not taken yet
     bool flush_now() noexcept;          // instead of at the end of the turn; false: nothing to flush
 
     size_t poll() noexcept override;

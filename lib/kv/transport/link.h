@@ -161,7 +161,7 @@ class Link final : private ChannelOwner {
     std::vector<uint32_t> free_;
     uint32_t uses_ = 0;
     uint64_t messages_ = 0;
-    uint64_t one_sided_ = 0;  // since the last ping
+    uint64_t one_sided_ = 0;  // keys read one-sidedly since the last ping
 };
 
 }  // namespace wss::kv

@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint32_t kHead = 16;
 constexpr uint32_t kTail = 8;
-constexpr uint32_t kAsleepAt = 8;  // in the prefix
+constexpr uint32_t kAsleepAt = 8;  // offset in the prefix
 static_assert(kHead + kTail == kRingFrameExtra, "a frame is its head, its body and its tail");
 
 uint32_t padded(uint32_t bytes) {

@@ -50,7 +50,7 @@ class Ring {
   public:
     bool offer(fabric::Fabric& fabric, bool by_announcement);  // allocates; false: no memory
     bool is_announced() const { return memory_ != nullptr && ours_announced_; }
-    wire::KvRing ours(size_t device) const;  // for a peer that is connected through `device`
+    wire::KvRing ours(size_t device) const;  // the ring as a peer that is connected through `device` needs it
     // `seed`: a secret of the client (its nonce), so that no value can imitate a frame. False: `theirs` is
     // not a usable ring.
     bool begin(const wire::KvRing& theirs, uint64_t seed);
@@ -61,7 +61,7 @@ class Ring {
     struct Post {
         fabric::Segment segment;
         fabric::RemoteAddress remote;
-        std::optional<uint32_t> announce{};  // with this immediate value
+        std::optional<uint32_t> announce{};  // immediate value of the write
     };
     static constexpr uint32_t kCreditOnly = 0;  // otherwise the immediate value is a frame's sequence
     bool announces() const { return theirs_.announced; }
@@ -108,7 +108,7 @@ class Ring {
     uint64_t credited_ = 0;                  // the last read_ reported to the peer
     uint32_t next_put_ = 1, next_take_ = 1;  // sequences
     uint32_t taken_bytes_ = 0;               // size of the frame returned by peek()
-    std::vector<std::byte> copy_;            // its body, copied out of the peer's reach before the check
+    std::vector<std::byte> copy_;  // the frame's body, copied out of the peer's reach before the check
 };
 
 }  // namespace wss::kv

@@ -174,7 +174,7 @@ class World {
     Random random_;
     uint64_t trace_ = 0xcbf29ce484222325u;
     uint64_t scheduled_ = 0;
-    uint32_t turns_ = 0;          // since time last advanced
+    uint32_t turns_ = 0;          // turns since time last advanced
     std::set<std::string> busy_;  // nodes that had work in the last turns before a livelock
     bool faults_on_ = true;
     std::vector<std::unique_ptr<Node>> nodes_;

@@ -22,7 +22,7 @@ struct BlockOptions {
     uint32_t clients = 2;
     uint32_t depth = 8;  // requests of a client in flight
     uint64_t sectors = 2048;
-    uint32_t operations = 600;  // of all clients together, in the fault phase
+    uint32_t operations = 600;  // operations of all clients together in the fault phase
     uint32_t cut_one_in = 0;    // per turn of the fault injector (at most 10 ms)
     uint32_t crash_one_in = 0;
     fabric::SimNetwork network;

@@ -9,7 +9,7 @@ BlockTarget::BlockTarget(Node& node, const fabric::SimNetwork& network, io::SimD
       reactor_(node.clock(), {.spin = kNever}),
       fabric_(fabric::open_sim(node, network)) {
     volume::VolumeSet::Options options;
-    options.identity_salt = "sim";  // the same volume after every restart
+    options.identity_salt = "sim";  // gives the volume the same identity after every restart
     options.open = [this](const std::string&,
                           const io::OpenOptions&) -> Result<std::unique_ptr<io::Backend>> {
         return disk_.open(node_);

@@ -24,7 +24,7 @@ class BlockTarget {
     bool started() const { return started_; }
     bool stopped() const { return stopped_; }
     const Status& status() const { return status_; }
-    block::Service& service() { return *service_; }  // once started
+    block::Service& service() { return *service_; }  // valid once started
 
   private:
     void volume_created(const Status& status);

@@ -37,7 +37,7 @@ struct ClusterOptions {
     uint64_t seed = 1;
     uint32_t clients = 2;
     uint32_t engines = 2;
-    uint32_t reactors = 1;  // of the target
+    uint32_t reactors = 1;  // reactors of the target
     uint32_t depth = 8;
     uint64_t sectors = 8192;
     uint32_t line_bytes = 65536;
@@ -52,9 +52,9 @@ struct ClusterOptions {
     uint32_t engine_crash_one_in = 0;
     uint32_t engine_leave_one_in = 0;
     uint32_t isolation_one_in = 0;
-    uint32_t storage_crash_one_in = 0;  // of the storage's node
-    uint32_t outage_one_in = 0;         // of real storage: it hangs or refuses for a few seconds
-    uint32_t removal_one_in = 0;        // of a volume of cluster_removals.h
+    uint32_t storage_crash_one_in = 0;  // crash of the storage's node
+    uint32_t outage_one_in = 0;         // outage of real storage: it hangs or refuses for a few seconds
+    uint32_t removal_one_in = 0;        // removal of a volume of cluster_removals.h
     bool default_back = false;          // write-back is the default policy
     bool absences = false;              // such a volume may be missing after a crash of the target
     fabric::SimNetwork network;
@@ -76,8 +76,8 @@ struct ClusterResult {
     uint64_t isolations = 0, salvaged = 0;  // salvaged: of the last target
     uint64_t storage_crashes = 0, direct_reads = 0, direct_writes = 0;
     uint64_t upkeep_direct = 0, upkeep = 0;  // bytes of fills and destaging: past the target, in total
-    uint64_t refused_clients = 0;            // by engines
-    uint64_t out_of_band_reads = 0, evictions = 0, destaged = 0;  // of targets that were stopped
+    uint64_t refused_clients = 0;            // number that engines refused
+    uint64_t out_of_band_reads = 0, evictions = 0, destaged = 0;  // sums over the targets that were stopped
     // Sums over all targets: reads that took the fast path (target/cache/hit.cc), and commands that failed
     // because their data was lost.
     uint64_t fast_path_hits = 0, lost_refusals = 0;

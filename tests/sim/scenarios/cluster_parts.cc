@@ -65,7 +65,7 @@ ClusterTarget::ClusterTarget(Node& node, const fabric::SimNetwork& network, cons
         reactors_.push_back(others_.back().get());
     }
     volume::VolumeSet::Options volumes;
-    volumes.identity_salt = "sim";  // the same volume after every restart
+    volumes.identity_salt = "sim";  // gives the volumes the same identity after every restart
     volumes.open = [this](const std::string& backend,
                           const io::OpenOptions&) -> Result<std::unique_ptr<io::Backend>> {
         if (auto other = disks_.find(backend); other != disks_.end()) return other->second->open(node_);

@@ -18,8 +18,8 @@
 
 namespace wss::sim {
 
-constexpr uint16_t kTargetPort = 1;   // of initiators
-constexpr uint16_t kStoragePort = 2;  // of cache engines
+constexpr uint16_t kTargetPort = 1;   // port for initiators
+constexpr uint16_t kStoragePort = 2;  // port for cache engines
 
 // The file of the membership: it keeps completed saves after a crash, and perhaps an incomplete one.
 struct StableText {
@@ -76,7 +76,7 @@ class ClusterTarget {
 
     Node& node_;
     io::SimDevice& disk_;
-    std::map<std::string, io::SimDisk*> disks_;  // of other volumes, by name
+    std::map<std::string, io::SimDisk*> disks_;  // disks of other volumes, by name
     StableText& membership_;
     const cache::CacheOptions options_;
     const uint64_t remote_;

@@ -331,7 +331,7 @@ class KvRun {
     std::vector<Node*> partition_nodes_, client_nodes_;
     std::vector<std::string> map_;
     std::vector<std::unique_ptr<kv::store::MemoryLog>> logs_;
-    std::vector<bool> log_failed_;  // until the partition is started again
+    std::vector<bool> log_failed_;  // remains set until the partition is started again
     std::vector<std::unique_ptr<KvPartition>> partitions_;
     std::vector<std::unique_ptr<KvClient>> clients_;
     std::vector<uint32_t> sleeps_;  // consecutive looks that found a sleeper, of partitions and clients

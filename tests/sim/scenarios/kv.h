@@ -32,13 +32,13 @@ struct KvOptions {
     uint32_t address_cache = 1 << 10;  // entries, more than keys; 0: each read looks into the index
     uint32_t skew_ms = 0;              // clocks are up to this far ahead of or behind true time
     uint32_t cut_one_in = 0;           // per turn of the fault injector (at most 10 ms)
-    uint32_t crash_one_in = 0;         // of a partition
-    uint32_t kill_one_in = 0;          // of a client
-    uint32_t fail_log_one_in = 0;      // of a partition: it refuses writes until it is restarted
+    uint32_t crash_one_in = 0;         // crash of a partition
+    uint32_t kill_one_in = 0;          // death of a client
+    uint32_t fail_log_one_in = 0;  // failure of a partition's log: it refuses writes until it is restarted
     // Percentage of writes that are conditional: on one key, or on several keys that have not been written
     // since they were read.
     uint32_t conditional_percent = 0;
-    uint32_t half_one_in = 0;  // of writes: the client stops after some prepares or commits
+    uint32_t half_one_in = 0;  // per write: the client stops after some prepares or commits
     uint64_t arena_bytes = 4u << 20;
     uint32_t value_bytes = 200;
     uint32_t window_ms = 2000;

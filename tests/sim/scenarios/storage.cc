@@ -471,7 +471,7 @@ class StorageRun {
     std::vector<std::unique_ptr<ClusterEngine>> engines_;
     std::vector<std::unique_ptr<BlockClient>> clients_;
     std::unique_ptr<ClusterTarget> target_;  // nullptr while it does not run
-    const io::Backend* backend_ = nullptr;   // of the volume; nullptr: the target has not started
+    const io::Backend* backend_ = nullptr;   // the volume's; nullptr: the target has not started
     Nanoseconds stopping_until_{};           // 0: the target is not being stopped
     enum class PolicySetting : uint8_t { kDue, kAsked, kDone } policy_ = PolicySetting::kDone;
     Nanoseconds reached_{};  // when the holder last reached the target
@@ -482,7 +482,7 @@ class StorageRun {
     static constexpr uint64_t kStolenAtOnce = 128;
     std::vector<uint64_t> stolen_;  // first sectors of the ranges that the other owner wrote
     uint64_t theft_ = 0;            // the id of these writes
-    bool storage_joined_ = false;   // since the target's start
+    bool storage_joined_ = false;   // true if one has joined since the target's start
     bool healed_ = false;
 };
 

@@ -47,14 +47,14 @@ struct StorageOptions {
     uint32_t clients = 2;
     uint32_t engines = 2;
     uint32_t processes = 3;
-    uint32_t reactors = 1;  // of the target
+    uint32_t reactors = 1;  // reactors of the target
     uint32_t depth = 8;
     uint64_t sectors = 4096;
     uint32_t line_bytes = 65536;
-    uint32_t turns = 2000;  // of the injector (20 ms)
+    uint32_t turns = 2000;  // turns of the injector (20 ms each)
     uint32_t load = 2;      // most operations that a client begins per turn; 0: at most one, and rarely
     cache::Policy policy = cache::Policy::kBack;
-    bool formers_stay_cut = false;  // at the end
+    bool formers_stay_cut = false;  // the links of former holders stay cut at the end
     // Per turn of the injector.
     uint32_t take_one_in = 0;
     uint32_t kill_one_in = 0;
@@ -65,7 +65,7 @@ struct StorageOptions {
     uint32_t reach_cut_one_in = 0;  // between an engine and a process
     uint32_t pause_one_in = 0;      // a process is cut off from everything
     uint32_t silence_one_in = 0;    // the image does not answer
-    uint32_t read_only_one_in = 0;  // of the starts
+    uint32_t read_only_one_in = 0;  // per start of a process: it is read-only
     uint32_t target_crash_one_in = 0;
     uint32_t target_stop_one_in = 0;
     uint32_t program_one_in = 0;  // another owner takes the image, if the model can follow
@@ -82,7 +82,7 @@ struct StorageResult {
     std::string failure;  // empty: all checks held
     uint64_t trace = 0;
     uint64_t operations = 0, failed = 0, reconnects = 0;
-    uint64_t takings = 0, kills = 0, deaths = 0, stops = 0, restarts = 0;  // of storage processes
+    uint64_t takings = 0, kills = 0, deaths = 0, stops = 0, restarts = 0;  // events of storage processes
     uint64_t image_cuts = 0, link_cuts = 0, pauses = 0, silences = 0, read_only = 0;
     uint64_t target_crashes = 0, target_stops = 0;
     uint64_t programs = 0;  // writes by another owner
@@ -90,7 +90,7 @@ struct StorageResult {
     uint64_t used = 0;      // holders that the target used
     uint64_t chains = 0;    // chains of holders that ended, by a death or by another owner
     uint64_t losses = 0;    // permitted: 0 or 1
-    uint64_t destaged = 0;  // of the last target
+    uint64_t destaged = 0;  // lines that the last target destaged
     std::string to_string() const;
 };
 

@@ -60,8 +60,8 @@ class StorageProcesses {
         State state = State::kOff;
         bool read_only = false;
         Nanoseconds until{};        // kOpening: it joins then; kStopping: it is killed then
-        Nanoseconds cut_until{};    // from the image
-        bool starts_again = false;  // after the stop
+        Nanoseconds cut_until{};    // end of its cut from the image
+        bool starts_again = false;  // it is started again after the stop
     };
     static constexpr Nanoseconds kLinkCutMax = from_s(8), kImageCutMax = from_s(45), kStopMax = from_s(10);
     static constexpr const char* kOwner = "target";

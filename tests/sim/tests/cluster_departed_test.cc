@@ -11,7 +11,7 @@ namespace {
 class ClusterDeparted : public ClusterOperator {
   protected:
     static constexpr uint64_t kBytes = (kSectors - kLine) * io::SimDisk::kSector;
-    static constexpr uint64_t kCut = kLine + 67;  // in the second line, within a sub-block
+    static constexpr uint64_t kCut = kLine + 67;  // a sector of the second line, within a sub-block
     static constexpr uint64_t kSubBlock = 8;
 
     void SetUp() override {

@@ -118,7 +118,7 @@ class ClusterEvents : public ::testing::Test {
     io::SimDisk disk_{world_, kSectors* io::SimDisk::kSector, disk_faults_};
     BlockShared shared_{kSectors};
     StableText membership_;
-    uint32_t destages_ = 16;  // of the next target
+    uint32_t destages_ = 16;  // the number that the next target may run at a time
     Nanoseconds opening_{};   // time that its volumes take to open
     std::unique_ptr<ClusterTarget> target_;
     std::vector<EngineNode> engines_;

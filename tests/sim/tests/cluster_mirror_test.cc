@@ -295,7 +295,7 @@ class ClusterMirrorOfShortLines : public ClusterMirror {
     void SetUp() override {
         ClusterOperator::SetUp();
         create_under_write_back();
-        options_.destage.age_max = {};  // of the next target
+        options_.destage.age_max = {};  // applies to the next target
     }
     void write_all() {
         for (uint64_t i = 0; i < kShortLines; ++i)

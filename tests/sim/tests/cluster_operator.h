@@ -190,7 +190,7 @@ class ClusterOperator : public ::testing::Test {
     std::unique_ptr<ClusterTarget> target_;
     std::vector<EngineNode> engines_;
     int clients_ = 0;
-    Node* client_node_ = nullptr;  // of the client that was attached last
+    Node* client_node_ = nullptr;  // node of the client that was attached last
 };
 
 }  // namespace wss::sim

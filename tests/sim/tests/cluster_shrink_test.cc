@@ -11,7 +11,7 @@ namespace {
 class ClusterShrink : public ClusterOperator {
   protected:
     static constexpr uint64_t kBytes = (kSectors - kLine) * io::SimDisk::kSector;  // the disk keeps its size
-    static constexpr uint64_t kCut = kLine + 67;  // in the second line, within a sub-block
+    static constexpr uint64_t kCut = kLine + 67;  // a sector of the second line, within a sub-block
 
     void SetUp() override {
         ClusterOperator::SetUp();

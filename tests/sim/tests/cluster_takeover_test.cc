@@ -19,7 +19,7 @@ class TakenOver : public StorageElsewhere {
         start_engines(2);
         set_policy(cache::Policy::kBack);
         disk_.refuse(true);
-        world_.run_for(from_s(1));  // for the report
+        world_.run_for(from_s(1));  // the report arrives
         ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);
         ASSERT_GT(dirty(), 0u);
     }
@@ -56,7 +56,7 @@ TEST_F(TakenOver, a_volume_waits_for_the_process_that_took_its_disk) {
 TEST_F(TakenOver, commands_that_the_former_process_failed_are_completed_by_the_one_that_took_its_disk) {
     disk_.succeed(kFirst);
     other_disk_.succeed(kSecond);
-    world_.run_for(from_s(1));  // for the report
+    world_.run_for(from_s(1));  // the report arrives
     start_other_storage();
     for (uint64_t at = 128; at < 1024; at += 128) clients_[0]->begin(Operation::kWrite, at, 128);
     disk_.take_away();
@@ -82,7 +82,7 @@ TEST_F(TakenOver, flushes_do_not_fail_for_lines_that_the_former_process_did_not_
     start_engines(2);
     set_policy(cache::Policy::kBack);
     start_other_storage();
-    world_.run_for(from_s(1));  // for the report
+    world_.run_for(from_s(1));  // the report arrives
     for (uint64_t at = 0; at < 4096; at += 128) {
         ASSERT_TRUE(clients_[0]->begin(Operation::kWrite, at, 128));
         ASSERT_TRUE(until([&] { return clients_[0]->under_way() == 0; }));
@@ -151,7 +151,7 @@ TEST_F(SlowStart, does_not_shorten_the_wait_for_a_successor) {
     retire(std::move(storage_));
     start_other_storage_alone();
     restart_target_in(cache::RemoteQueue::kTakenMax + from_s(2));
-    world_.run_for(from_s(20));  // for the initiators, whose connections were lost for minutes
+    world_.run_for(from_s(20));  // initiators need this time, because their connections were lost for minutes
     expect_home();
 }
 

@@ -203,7 +203,7 @@ class StorageElsewhere : public ::testing::Test {
     World world_{1};
     Node& node_ = world_.add_node("target");
     Node& storage_node_ = world_.add_node("storage");
-    io::SimDiskFaults faults_{};  // of disk_
+    io::SimDiskFaults faults_{};  // faults of disk_
     const io::SimDiskFaults no_faults_{};
     io::SimDisk disk_{world_, kSectors* io::SimDisk::kSector, faults_};
     io::SimDisk other_disk_{world_, kSectors* io::SimDisk::kSector, no_faults_};

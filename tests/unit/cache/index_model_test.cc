@@ -93,7 +93,7 @@ class DataModel {
   private:
     using Versions = std::array<uint64_t, 4>;
     struct Memory {
-        std::map<uint32_t, Versions> slots;  // by slot
+        std::map<uint32_t, Versions> slots;  // indexed by slot
     };
     Versions& memory(ArenaSlot slot) { return engines_[slot.engine.value].slots[slot.number]; }
     template <typename Visit>

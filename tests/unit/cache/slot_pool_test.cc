@@ -33,7 +33,7 @@ TEST(SlotPool, refuses_a_number_of_another_pool) {
 }
 
 TEST(SlotPool, allocates_no_slot_twice_if_some_are_taken_by_number) {
-    constexpr uint32_t kSlots = 20'000;  // in three blocks
+    constexpr uint32_t kSlots = 20'000;  // fills three blocks
     SlotPool pool(7, kSlots);
     Random random(1);
     std::set<uint32_t> taken;

@@ -415,7 +415,7 @@ TEST_F(Tls, garbage_instead_of_a_handshake_ends_the_connection) {
 TEST_F(Tls, half_a_handshake_followed_by_silence_times_out_and_others_connect) {
     listen(knows({named("host1", kSecret)}));
     const Descriptor hostile = dial();
-    const std::array<uint8_t, 9> begun{22, 3, 1, 2, 0, 1, 0, 1, 252};  // of a ClientHello of 508 bytes
+    const std::array<uint8_t, 9> begun{22, 3, 1, 2, 0, 1, 0, 1, 252};  // start of a ClientHello of 508 bytes
     ASSERT_EQ(send(hostile.get(), begun.data(), begun.size(), MSG_NOSIGNAL), 9);
     ASSERT_NO_FATAL_FAILURE(connect(is("host1", kSecret)));
     EXPECT_TRUE(heard.established) << heard.why.to_string();

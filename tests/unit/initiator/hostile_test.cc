@@ -34,8 +34,8 @@ class FakeTarget final : public fabric::ListenHandler, public fabric::Connection
     std::vector<byte> raw_login;  // instead of `login`
     Script script = [](FakeTarget&, const wire::Command&) {};
     bool accepts = true;
-    uint64_t naa = 0x3000000000000001;  // of the disk
-    bool write_cache = false;           // of the disk; it then compares and writes, but has no FUA
+    uint64_t naa = 0x3000000000000001;  // identity of the disk
+    bool write_cache = false;  // the disk has a write cache; it then compares and writes, but has no FUA
     size_t closed = 0;
     uint32_t commands = 0;
 
@@ -544,7 +544,7 @@ TEST_F(RefusingEngines, leave_their_places_to_others) {
     for (uint16_t index = 0; index < WSS_CACHE_ENGINES_MAX; ++index) {
         name_engine(index);
         ASSERT_TRUE(bench.until([&] { return refused == index + 1; })) << index;
-        for (int i = 0; i < 100; ++i) bench.reactor().step();  // until the session has noticed
+        for (int i = 0; i < 100; ++i) bench.reactor().step();  // the session detects it in this time
     }
 }
 

@@ -17,7 +17,7 @@ constexpr uint64_t kSize = 8 << 20;
 
 struct Variant {
     const char* name;
-    const char* prefix;  // of the specification; a path is appended unless it is ram
+    const char* prefix;  // start of the specification; a path is appended unless it is ram
     const char* folder;  // the folder of the file
 };
 

@@ -17,7 +17,7 @@ namespace {
 struct Sample {
     const char* what;
     KvKind kind;
-    std::function<KvStatus(RawClient&)> send;  // of or about the key "b/x", which bob may not touch
+    std::function<KvStatus(RawClient&)> send;  // concerns the key "b/x", which bob may not access
 };
 
 KvStatus prepare(RawClient& client, uint8_t flags, const char* written, const char* condition = nullptr) {

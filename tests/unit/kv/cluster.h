@@ -27,7 +27,7 @@ class Cluster {
         Nanoseconds terminate_after = from_ms(200);
         Nanoseconds decision_window = from_s(60);
         std::vector<store::Log*> logs = {};         // one for each partition, which then writes synchronously
-        std::vector<int64_t> clocks_ahead_us = {};  // offset of the wall clock, by partition
+        std::vector<int64_t> clocks_ahead_us = {};  // offset of each partition's wall clock
         uint32_t prepared_max = 1u << 16;
         uint64_t heap_limit = UINT64_MAX;
         std::vector<std::string> access = {};  // rules, with "tls"; none: every client may do everything
@@ -49,7 +49,7 @@ class Cluster {
     // Stops the partition and closes its connections. `before` runs while the partition stands still, before
     // it stops.
     void stop(uint32_t partition, const std::function<void()>& before = {});
-    void start(uint32_t partition);  // without contents, unless the partition has a log
+    void start(uint32_t partition);  // the partition is empty unless it has a log
     // Ends the partition's thread and destroys the service without stopping it.
     void abandon(uint32_t partition);
     // Runs on the partition's thread.

@@ -137,7 +137,7 @@ TEST_P(IndexRead, slots_that_are_reused_for_other_keys_return_no_old_keys) {
     fill(*writer);
     read_all(*reader);
     cluster.stop(0);
-    cluster.start(0);  // without contents
+    cluster.start(0);  // it has no contents now
     uint32_t lost = 0;
     for (uint32_t key = 0; key < kKeys; ++key) {
         const std::string value = get(*reader, {key_name(key)})[0];

@@ -126,8 +126,8 @@ TEST_F(GrantedLock, admits_its_write_after_the_clock_was_set_back) {
 struct SpentId : testing::Test {
     static constexpr int64_t kDay_us = 24 * 3600 * int64_t{kSecond_ticks};
     Cluster cluster{{.partitions = 2, .clocks_ahead_us = {kDay_us, kDay_us}}};
-    uint64_t first = 0, last = 0;               // of the earlier client
-    std::unique_ptr<RawClient> client, beside;  // of partition 0, of partition 1
+    uint64_t first = 0, last = 0;               // timestamps of the earlier client
+    std::unique_ptr<RawClient> client, beside;  // client of partition 0, client of partition 1
 
     static wire::KvStatus write(RawClient& by, const std::string& key, uint64_t timestamp) {
         wire::KvPrepare prepare;

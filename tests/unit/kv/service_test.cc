@@ -191,7 +191,7 @@ TEST_P(OneSidedFaults, a_connection_lost_during_a_read_ends_the_transaction_and_
     }
     while (!over) (*client)->turn();
     EXPECT_FALSE(lost.status);
-    cluster.start(1);  // without contents, with a new arena
+    cluster.start(1);  // it has no contents and a new arena
     for (int i = 0; i < 500; ++i) {
         PutAll again;
         again.items.push_back({.key = keys[0], .value = "again"});

@@ -196,7 +196,7 @@ TEST_F(PersistentReservations, preempt_with_key_zero_takes_an_all_registrants_re
 
 TEST_F(PersistentReservations, a_holder_preempts_itself_to_change_the_type) {
     enroll(a_, 1);
-    enroll(b_, 1);  // the same key
+    enroll(b_, 1);  // both have the same key
     ASSERT_EQ(run(a_, wire::kReserve, 1, 0, 1), wire::kGood);
     EXPECT_EQ(run(a_, wire::kPreempt, 1, 1, 6), wire::kGood);
     EXPECT_EQ(now_.registrations.size(), 1u);

@@ -89,7 +89,7 @@ class Prove {
 
     wire::LoginRequest login;
     uint8_t version = WSS_AUTH_VERSION;
-    std::string target_name = "vault";  // from which the key is derived
+    std::string target_name = "vault";  // the key is derived from this name
     std::vector<byte> start_, challenge_;
 
   private:

@@ -194,7 +194,7 @@ TEST_F(Reservations, of_a_deleted_volume_are_forgotten) {
     enroll(*client, 1);
     finish([&](auto done) { world_->volumes().remove_async("v", std::move(done)); });
     settle();
-    world_->add_volume("v", backend, kSize);  // with the same WWID
+    world_->add_volume("v", backend, kSize);  // the volume has the same WWID as before
     EXPECT_EQ(keys(*client, world_->volumes().find("v")->identity.lun), 0u);
 }
 

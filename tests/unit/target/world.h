@@ -30,7 +30,7 @@ using std::byte;
 // The response for one tag.
 struct Answer {
     bool fused = false;
-    bool batched = false;  // in one message with other responses
+    bool batched = false;  // it was in one message with other responses
     wire::Response response;
     std::vector<byte> sense;
     bool invalidated = false;
@@ -124,7 +124,7 @@ class HandClock final : public Clock {
 
 struct WorldOptions {
     size_t reactors = 1;
-    Clock* clock = nullptr;  // of the target's reactors; nullptr: the system clock
+    Clock* clock = nullptr;  // clock of the target's reactors; nullptr: the system clock
     Service::Options service;
     volume::VolumeSet::Options volumes;
     uint16_t port = 0;  // 0: any

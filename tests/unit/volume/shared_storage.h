@@ -170,7 +170,7 @@ class OnSharedStorage : public testing::Test {
     SystemClock clock_;
     reactor::Reactor reactor_{clock_};
     io::test::TemporaryFolder folder_;
-    std::vector<std::vector<StoredVolume>> written_;  // to the state file, if there is one
+    std::vector<std::vector<StoredVolume>> written_;  // the saves of the state file, if there is one
     Shared shared_;
     std::unique_ptr<VolumeSet> set_;
 };

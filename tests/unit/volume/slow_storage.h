@@ -46,7 +46,7 @@ class SlowBackend final : public io::Backend {
   private:
     Slow& slow_;
     const std::unique_ptr<io::Backend> inner_;
-    std::atomic<uint64_t> at_most_{UINT64_MAX};  // while a resize is in progress
+    std::atomic<uint64_t> at_most_{UINT64_MAX};  // lower while a resize is in progress
 };
 
 }  // namespace wss::volume

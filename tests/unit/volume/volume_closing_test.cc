@@ -24,12 +24,12 @@ constexpr uint64_t kSize = 1 << 20;
 // What the storage of the test observes.
 struct Observed {
     std::mutex m;
-    std::map<std::string, io::Backend::SizeChanged> changed;  // by specification; guarded by m
+    std::map<std::string, io::Backend::SizeChanged> changed;  // indexed by specification; guarded by m
     std::atomic<int> open{0};
     std::atomic<int> closings_begun{0};
     std::condition_variable waits_ended;
-    std::promise<void> resizing;            // of "silent"
-    std::promise<std::thread::id> closing;  // of "held"
+    std::promise<void> resizing;            // used by "silent"
+    std::promise<std::thread::id> closing;  // used by "held"
     std::shared_future<void> may_close;     // "held" blocks its closing until this is ready
 };
 
@@ -119,7 +119,7 @@ class VolumeClosing : public testing::Test {
         });
     }
     bool begun_closings_reach(int count) {
-        const Nanoseconds limit = clock_.now() + from_s(15);  // before a blocked closing continues
+        const Nanoseconds limit = clock_.now() + from_s(15);  // a blocked closing continues later
         while (observed_.closings_begun < count && clock_.now() < limit)
             std::this_thread::sleep_for(std::chrono::milliseconds(1));
         return observed_.closings_begun == count;

@@ -330,7 +330,7 @@ TEST_F(VolumeState, a_refused_change_undoes_no_other_change_made_meanwhile) {
 
 TEST_F(VolumeState, changes_by_many_clients_are_all_saved) {
     stop();
-    wait_ = from_s(120);  // for slow machines
+    wait_ = from_s(120);  // slow machines need it
     start();
     auto expect_done = [](const char* what, const Status& status) {
         EXPECT_TRUE(status) << what << ": " << status.to_string();

@@ -257,7 +257,7 @@ TEST_F(EngineTest, a_refused_memory_access_ends_the_client_and_not_the_engine) {
 
 // CE3. The client ends before a stage becomes free for its move.
 TEST_F(EngineTest, moves_that_wait_for_a_stage_are_answered_before_the_end_of_their_client_is_reported) {
-    constexpr uint32_t kStages = 4;  // of 4 MiB in lines of 64 KiB
+    constexpr uint32_t kStages = 4;  // stages of 4 MiB in lines of 64 KiB
     auto deaf = std::move(*fabric_->create_poller());
     reactor_.add(*deaf);
     grant(100, 7);

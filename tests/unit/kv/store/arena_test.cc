@@ -16,7 +16,7 @@ TEST(KvArena, pieces_never_overlap_and_are_all_returned) {
     std::vector<uint64_t> memory(kBytes / 8);
     Arena arena(std::as_writable_bytes(std::span(memory)));
     Random random(5);
-    std::map<uint64_t, std::pair<size_t, bool>> live;  // offset → bytes, is an extent
+    std::map<uint64_t, std::pair<size_t, bool>> live;  // offset → size, and whether it is an extent
     for (int step = 0; step < 20000; step++) {
         if (!live.empty() && random.below(100) < 48) {
             auto victim = live.lower_bound(random.below(kBytes));
