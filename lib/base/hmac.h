@@ -41,7 +41,7 @@ class Secret {
         return *this;
     }
 
-    // For computations only, never for text.
+    // Use this only for computations, never for text.
     std::string_view bytes() const { return bytes_; }
     bool empty() const { return bytes_.empty(); }
 

@@ -15,7 +15,7 @@ Result<uint64_t> parse_size(std::string_view text);
 // The exact size, in the largest unit of which it is a multiple ("64M"), or else in bytes ("1000000").
 // parse_size() returns the same number.
 std::string format_size(uint64_t bytes);
-// For tables: three digits and a unit, "1.50 GiB".
+// Formats a size for tables, with three digits and a unit: "1.50 GiB".
 std::string readable_size(uint64_t bytes);
 
 }  // namespace wss

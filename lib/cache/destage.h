@@ -60,10 +60,11 @@ class DestagePlanner {
     // True if the last next() returned a deferred line.
     bool retries() const { return retries_; }
 
-    // Storage accepted a line. `again`: the line had been deferred, or unanswered() had been called for it.
+    // Storage accepted a line. `again` means that the line had been deferred, or that unanswered() had been
+    // called for it.
     void succeeded(bool again);
-    // Storage did not accept a line. `expected`: unanswered() was called for it, or the line lies beyond the
-    // end of storage.
+    // Storage did not accept a line. `expected` means that unanswered() was called for it, or that the line
+    // lies beyond the end of storage.
     void failed(Nanoseconds now, bool expected = false);
     // Storage has not answered for a line for some time.
     void unanswered(Nanoseconds now);

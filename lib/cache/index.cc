@@ -248,7 +248,7 @@ void Index::set_dirty(Line& line, SubBlocks dirty, SubBlocks destaging) {
     if (dirty.without(destaging).empty()) static_cast<ListNode<DirtyOrder>&>(line).unlink();
 }
 
-// Sets the state that follows from the bitmaps. Not for lines that are being erased.
+// Sets the state that follows from the bitmaps. Must not be called for lines that are being erased.
 void Index::settle(Line& line) {
     if (!line.destaging_.empty())
         set_state(line, LineState::kDestaging);

@@ -175,11 +175,11 @@ class Index {
     // real storage or copied. No effect on a clean line.
     void mark_single(Line& line);
     // Adds a second holder to a dirty line that has one. It has no data yet, so it is not a copy: if the
-    // first holder is lost now, the dirty data is lost. Only for an operation that has entered with
-    // enter_beside(); it must call end_copy() before it leaves.
+    // first holder is lost now, the dirty data is lost. Only an operation that has entered with
+    // enter_beside() may call this. It must call end_copy() before it leaves.
     Placed begin_copy(Line& line);
-    // Ends the copy in this slot. `made`: it has all data that is dirty now. No effect if a holder has been
-    // lost since begin_copy().
+    // Ends the copy in this slot. `made` means that it has all data that is dirty now. No effect if a holder
+    // has been lost since begin_copy().
     void end_copy(Line& line, ArenaSlot second, bool made);
 
     // A client read or wrote these sub-blocks; this feeds the replacement policy. A sequential reader's pass

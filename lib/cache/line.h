@@ -141,7 +141,7 @@ class Line : public ListNode<DirtyOrder>, public ListNode<DestageOrder> {
     // True if a read of these sub-blocks may go to the primary at once: they are valid, and no exclusive
     // operation is granted or waiting.
     bool serves(SubBlocks touched) const { return exclusive_count_ == 0 && valid_.contains(touched); }
-    // Only for an exclusive operation on all sub-blocks.
+    // Only an exclusive operation on all sub-blocks may call this.
     SeenChange& seen() { return seen_; }
     // No operation is granted or waiting.
     bool idle() const { return op_count_ == 0; }

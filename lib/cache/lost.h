@@ -55,8 +55,8 @@ class LostSubBlocks {
     };
 
     bool empty() const noexcept { return lines_.empty() && whole_.empty(); }
-    // `since`: the time of the loss; the default for losses from before a restart. Adding to an existing loss
-    // keeps its time, and the stricter bounds apply. No effect if the volume is lost as a whole.
+    // `since` is the time of the loss; the default is for losses from before a restart. Adding to an existing
+    // loss keeps its time, and the stricter bounds apply. No effect if the volume is lost as a whole.
     void add(const Key& key, SubBlocks sub_blocks, Nanoseconds since = {}, const LossBounds& bounds = {});
     void add_whole(uint64_t volume);
     // The lost sub-blocks of the line: all, if its volume is lost as a whole.
@@ -97,7 +97,7 @@ class LostSubBlocks {
         size_t lines = 0;  // entries of lines(): several for a line that was lost several times
         uint64_t sub_blocks = 0;
     };
-    // By volume; only volumes with lost lines.
+    // The counts of each volume that has lost lines.
     const std::map<uint64_t, Count>& counts() const noexcept { return counts_; }
 
   private:

@@ -53,7 +53,8 @@ struct RecoveryReport {
 
 class Recovery {
   public:
-    // `is_known`: the volume with this WWID exists or is expected. Cached data of other volumes is wiped.
+    // `is_known` returns true if the volume with this WWID exists or is expected. Cached data of other
+    // volumes is wiped.
     Recovery(const LineGeometry& geometry, std::function<bool(uint64_t wwid)> is_known)
         : geometry_(geometry), is_known_(std::move(is_known)) {}
 
@@ -117,7 +118,7 @@ class Recovery {
     };
     static constexpr size_t kCleanBytes = 24;
     static_assert(sizeof(Clean) == kCleanBytes, "an engine may have millions of them");
-    // Of one engine; the first `compared` copies have been compared.
+    // The clean copies of one engine. The first `compared` of them have been compared.
     struct CleanCopies {
         std::deque<Clean> copies;
         size_t compared = 0;

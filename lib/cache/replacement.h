@@ -41,7 +41,7 @@ class Replacement {
   public:
     static constexpr uint32_t kNone = UINT32_MAX;
 
-    // For up to `capacity` resident lines.
+    // Manages up to `capacity` resident lines.
     explicit Replacement(uint32_t capacity);
 
     // Adds a line that takes a slot. `owner` is the caller's pointer for it, not null. Requires resident() <

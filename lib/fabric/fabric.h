@@ -75,7 +75,7 @@ class Region {
 
     std::span<std::byte> bytes() const { return bytes_; }
     uint64_t remote_address() const { return remote_address_; }
-    // `device`: Connection::device() of the peer's connection.
+    // `device` is Connection::device() of the peer's connection.
     uint32_t rkey(size_t device) const { return rkeys_[device].load(std::memory_order_relaxed); }
     uint32_t lkey() const { return lkey_; }
 
@@ -207,7 +207,7 @@ class Connection {
     // where the ends may see different addresses (NAT), and for shm, where both ends trust each other. Valid
     // from create() on the accepting side, from on_established() on the connecting side.
     virtual std::span<const std::byte> channel_binding() const noexcept { return {}; }
-    // Accepting side: the name that the peer has proven with a pre-shared key (tls). Empty: none.
+    // On the accepting side: the name that the peer has proven with a pre-shared key (tls), or "".
     virtual std::string_view peer_name() const noexcept { return {}; }
     // Sets whether the peer may READ and WRITE registered memory. If it may not, every such request is
     // refused (F4), whatever keys the peer has. The default is true. Returns false, without an effect, if the

@@ -5,8 +5,8 @@
 //
 // A listener that runs out of places for sockets evicts the oldest socket among the sources that hold the
 // most. So a flood from one host displaces its own connections and never a login from another host. Among
-// sources that hold the same number the oldest socket goes, regardless of names, so that no host is always at
-// a disadvantage. pending_places.h is for places that are held longer than a round trip.
+// sources that hold the same number, it evicts the oldest socket regardless of names, so that no host is
+// always at a disadvantage. pending_places.h is for places that are held longer than a round trip.
 //
 // Thread-safety: none. A SourceCounts belongs to one thread.
 #pragma once

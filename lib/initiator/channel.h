@@ -63,11 +63,11 @@ class ChannelOwner {
   public:
     virtual void channel_up(Channel& channel) noexcept = 0;
     // Commands on the wire have been abandoned. Last call; the channel may be destroyed after this turn of
-    // the poller. `was_up`: channel_up() was called.
+    // the poller. `was_up` means that channel_up() was called.
     virtual void channel_over(Channel& channel, const Status& why, bool was_up) noexcept = 0;
     virtual void command_answered(Command& command, const wire::Response& response) noexcept = 0;
     virtual void command_abandoned(Command& command) noexcept = 0;
-    // The name that the target must prove; empty: any. Only for sessions with a secret.
+    // The name that the target must prove; empty: any. Used only in sessions with a secret.
     virtual std::string_view target_name() const noexcept = 0;
     // The target reported a change of its volumes.
     virtual void notified(const wire::Notify& notify) noexcept = 0;
@@ -82,7 +82,7 @@ class Channel final : private fabric::ConnectionHandler, private EngineLinkOwner
                                                    ChannelOwner& owner);
     ~Channel() override;
 
-    // `multi`: joins the session that another channel with the same ports has opened.
+    // With `multi`, the channel joins the session that another channel with the same ports has opened.
     Status connect(fabric::Poller& poller, bool multi, const wire::PortId& initiator_port);
     // Begins to close with reason `why`; channel_over() follows. No effect when closing or over.
     void close(Status why) noexcept;

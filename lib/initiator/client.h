@@ -46,8 +46,8 @@ class SubmitStack final : public reactor::Source {
     explicit SubmitStack(Session& session) : session_(session) {}
     Session& session_;
     Descriptor wake_;
-    // Dekker's pattern, hence sequentially consistent: a thread checks after its push whether the reactor
-    // sleeps, and the reactor checks for entries after it has set `sleeping_`.
+    // Dekker's pattern, which needs sequential consistency: a thread checks after its push whether the
+    // reactor sleeps, and the reactor checks for entries after it has set `sleeping_`.
     std::atomic<ClientRequest*> head_{nullptr};
     std::atomic<bool> sleeping_{false};
 };

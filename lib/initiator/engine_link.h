@@ -37,7 +37,7 @@ class EngineLink final : private fabric::ConnectionHandler {
     EngineLink(EngineLinkOwner& owner, uint16_t index) : owner_(owner), index_(index) {}
     ~EngineLink() override;
 
-    // `device`: of the channel, whose commands contain the rkeys that the engine uses.
+    // `device` is that of the channel, whose commands contain the rkeys that the engine uses.
     Status connect(fabric::Poller& poller, const wire::CacheEngineNotice& notice, Nanoseconds timeout,
                    size_t device);
     void close() noexcept;

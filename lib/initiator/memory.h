@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory that a target may access: the bounce arena and the table of registered regions.
 //
-// RegionTable holds three kinds of memory: allocated here, registered by the caller (both until the caller
-// releases them), and *pinned*: other memory that was registered when a request used it and stays registered
-// for later ones. The least recently used pin is dropped first. Ranges in the table never overlap, so that a
-// lookup is one binary search. A new range that overlaps pins drops those (they may be stale); one that
-// overlaps memory of the caller is refused.
+// RegionTable holds three kinds of memory. Memory that was allocated here, or registered by the caller, stays
+// until the caller releases it. *Pinned* memory is other memory: it was registered when a request used it,
+// and stays registered for later requests. The least recently used pin is dropped first. Ranges in the table
+// never overlap, so that a lookup is one binary search. A new range that overlaps pins drops those (they may
+// be stale); one that overlaps memory of the caller is refused.
 //
 // A registration used by a command on the wire is *held*: revoking it would close the connection. Dropped
 // pins that are held are destroyed with the last hold.

@@ -48,8 +48,8 @@ struct Options {
     // cannot prove that it knows the secret. Without one (empty), a target that requires authentication
     // refuses the session. Over tls:// the secret is also the source of the pre-shared key.
     NamedSecret identity;
-    // The name that the target must prove, with a secret only. Empty: any at the first login; later logins of
-    // the session then require the same.
+    // The name that the target must prove, with a secret only. If it is empty, the first login accepts any
+    // name, and later logins of the session require the same name.
     std::string target_name;
     fabric::tls::Files tls;  // for tls:// used for tls:// addresses of the target and of cache engines
 
@@ -69,7 +69,7 @@ struct Options {
     // Registered memory for copies of unregistered buffers.
     size_t bounce_bytes = size_t{16} * 1024 * 1024;
     // Unregistered buffers of at least this size are registered instead of copied, and stay registered for
-    // later requests; 0: never. Only for callers that invalidate memory before they return it to the system:
+    // later requests; 0: never. Set it only if memory is invalidated before it is returned to the system:
     // over RDMA hardware, a stale registration accesses pages that may then belong to another owner.
     uint32_t pin_at_least = 0;
     uint32_t pins_max = 64;

@@ -101,8 +101,8 @@ class Session final : public reactor::Source, private ChannelOwner, private Admi
     // Number of volumes that are open, or closed but still in the target's list.
     size_t kept_volumes() const { return volumes_.size(); }
 
-    // Returns true when request.done will be called. False: the request has ended, and `outcome` has its
-    // result (kOk: nothing to do).
+    // Returns true when request.done will be called. Returns false when the request has ended; `outcome` then
+    // has its result (kOk: nothing to do).
     bool submit(Request& request) noexcept;
 
     DataMemory& memory() { return *memory_; }

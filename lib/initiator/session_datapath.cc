@@ -35,7 +35,7 @@ bool Session::submit_admin(Request& request) noexcept {
 
 bool Session::admit(Request& request, List<Request>& list) noexcept {
     Nanoseconds timeout = request.timeout.count > 0 ? request.timeout : options_.request_timeout;
-    // Not reactor.now(): outside of a turn that time may be long past.
+    // reactor.now() does not suffice: outside of a turn that time may be long past.
     request.deadline_ = reactor_.clock().now() + timeout;
     request.retries_ = 0;
     request.outstanding_ = 0;
@@ -239,7 +239,7 @@ void Session::command_over(Request& request) noexcept {
     bool stop = request.outcome != Outcome::kOk || request.again_;
     if (!stop && !request.fully_issued()) return;
     if (request.state_ == Request::State::kQueued) {
-        // Send no more commands of it.
+        // Send no more commands of the request.
         request.unlink();
         request.state_ = Request::State::kIssued;
         issued_.push_back(request);
@@ -324,7 +324,8 @@ void Session::sort_after_loss(List<Request>& from, List<Request>& keep, List<Req
             request.outcome = Outcome::kConnectionLost;
         if (request.outcome == Outcome::kOk && state_ == State::kClosing) request.outcome = Outcome::kClosed;
         if (request.outcome != Outcome::kOk) return over.push_back(request);
-        // From its beginning: data that the following flush was to make stable may be lost with the target.
+        // The request starts from its beginning, because data that the following flush was to make stable may
+        // be lost with the target.
         begin(request, Stage::kMain);
         request.state_ = Request::State::kQueued;
         keep.push_back(request);

@@ -64,16 +64,16 @@ struct wss_options {
     uint32_t pin_at_least;
     size_t bounce_bytes; /* registered memory for those copies; 16 MiB, at least 2 MiB */
     /*
-     * File with the line NAME:SECRET that the target has for this client, readable by nobody else; `wssctl
-     * secret` creates one. With it both ends prove their identity, and each refuses a peer that cannot. NULL:
-     * none.
+     * File with the line NAME:SECRET that the target has for this client. No other user may be able to read
+     * it. `wssctl secret` creates one. With it both ends prove their identity, and each refuses a peer that
+     * cannot. NULL: none.
      */
     const char* secret_file;
     /*
-     * PEM files for tls:// addresses. tls_ca: the authorities that sign the certificates of the target, which
-     * must be for HOST, and of cache engines; not needed if the target has the secret above, which then is
-     * the source of the key. tls_cert and tls_key: the client's certificate, for targets that require one.
-     * NULL: none.
+     * PEM files for tls:// addresses. tls_ca: the authorities that sign the certificates of the target (for
+     * HOST) and of cache engines. It is not needed if the target has the secret above, which is then the
+     * source of the key. tls_cert and tls_key: the client's certificate, for targets that require one. NULL:
+     * none.
      */
     const char* tls_ca;
     const char* tls_cert;
@@ -190,7 +190,7 @@ void wss_queue_destroy(struct wss_queue* queue);
 int wss_submit(struct wss_queue* queue, const struct wss_io* io);
 /* Fetches up to `max` completions and returns their number, 0 if there is none now. */
 int wss_poll(struct wss_queue* queue, struct wss_completion* completions, uint32_t max);
-/* As wss_poll(), but waits at most `timeout_ms` for the first completion. */
+/* The same as wss_poll(), but waits at most `timeout_ms` for the first completion. */
 int wss_wait(struct wss_queue* queue, struct wss_completion* completions, uint32_t max, uint32_t timeout_ms);
 /* For event loops: readable while there are completions. Only watch it; the queue owns it. */
 int wss_queue_fd(struct wss_queue* queue);

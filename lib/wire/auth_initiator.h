@@ -18,7 +18,7 @@ namespace wss::wire {
 
 class AuthInitiator {
   public:
-    // `expected_target`: the name that the target must have; empty: any.
+    // `expected_target` is the name that the target must have. If it is empty, any name will do.
     AuthInitiator(NamedSecret own, std::string expected_target)
         : own_(std::move(own)), expected_target_(std::move(expected_target)) {}
 

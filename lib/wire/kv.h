@@ -169,8 +169,8 @@ struct KvGetReply {
 
 constexpr uint8_t kKvPrepareCommit = 1;  // commit at once: no other participant, or no atomicity
 constexpr uint8_t kKvPrepareUnlock = 2;  // a write under the locks of `owner`; it releases them
-// The transaction has conditions, here or on another partition. Only for a partition whose hello reply has
-// kKvHelloConditions.
+// The transaction has conditions, here or on another partition. Allowed only for a partition whose hello
+// reply has kKvHelloConditions.
 constexpr uint8_t kKvPrepareIf = 4;
 struct KvPrepare {
     struct Item {

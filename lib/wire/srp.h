@@ -169,7 +169,7 @@ struct Command {
     DataBuffer in;               // target to initiator
     Bytes immediate;             // the data of out.kind == kImmediate
 };
-// `imm_data_offset`: from the login; 0: immediate data was not negotiated.
+// `imm_data_offset` is that of the login, or 0 if immediate data was not negotiated.
 ParseError parse_command(Bytes message, uint16_t imm_data_offset, Command& out);
 
 // A command of an initiator. At most one direction and one kind of data:

@@ -16,7 +16,8 @@ namespace {
 constexpr uint32_t kTaskResponseBytes = 4;
 constexpr size_t kTaskStatusAt = 3;
 
-// SRP_AER_REQ, sent only by stock targets. Not in the shared header, since the driver only answers it.
+// SRP_AER_REQ, sent only by stock targets. It is not in the shared header, because the driver only answers
+// it.
 constexpr size_t kAerCreditsAt = 4;
 constexpr size_t kAerTagAt = 8;
 constexpr size_t kAerLunAt = 20;

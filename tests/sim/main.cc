@@ -7,8 +7,8 @@
 //                         both traces must be equal
 //   wss-sim [--jobs N] [--limit SECONDS] FIRST COUNT
 //                         COUNT seeds, N at a time (default: the number of CPUs), each for SECONDS at most;
-//                         prints the progress, a summary, and failures; a failed check with the command that
-//                         repeats it
+//                         prints the progress, a summary and all failures, each failed check with the command
+//                         that repeats it
 //
 // Exit status: 0 if all checks held, 1 if not, 2 for wrong usage.
 #include <fmt/core.h>

@@ -82,7 +82,7 @@ class Soak {
         for (const Child& child : children_)
             fds.push_back({.fd = child.pipe, .events = POLLIN, .revents = 0});
         poll(fds.data(), fds.size(), 200);
-        // By descending index: removing or adding a child leaves the lower indices valid.
+        // The loop goes down, because removing or adding a child leaves the lower indices valid.
         for (size_t i = fds.size(); i-- > 0;) {
             if (fds[i].revents != 0)
                 hear(i);

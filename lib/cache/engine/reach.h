@@ -28,7 +28,7 @@ class Engine::Reach {
     ~Reach();
 
     void introduce(RecordLink& link) noexcept;
-    // Handles a kEngine record. False: a protocol violation.
+    // Handles a kEngine record. Returns false if it violates the protocol.
     bool named(const wire::Record& record) noexcept;
     // The staging buffer for a disk operation; nullptr if the range is outside.
     std::byte* staging_buffer(uint64_t offset, uint64_t bytes) const noexcept;

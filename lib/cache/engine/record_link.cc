@@ -15,7 +15,7 @@ constexpr uint64_t kSendTag = 1, kReceiveTag = 2;
 // The size of RDMA/CM's private data in a rejection.
 constexpr size_t kReasonMax = 148;
 
-// `number`: of a receive buffer, or of sends so far.
+// `number` is that of a receive buffer, or the number of sends so far.
 constexpr uint64_t cookie_of(uint64_t number, uint64_t tag) {
     return number << 2 | tag;
 }

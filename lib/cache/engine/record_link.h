@@ -27,9 +27,10 @@ class RecordLink;
 
 class RecordLinkOwner {
   public:
-    // `data`: sent by the acceptor. False: invalid, the link closes.
+    // `data` is what the acceptor sent. If this returns false, because `data` is invalid, the link closes.
     virtual bool link_up(RecordLink& link, std::span<const std::byte> data) noexcept = 0;
-    // One record of the peer. False: a protocol violation, the link closes.
+    // Receives one record of the peer. If this returns false, because of a protocol violation, the link
+    // closes.
     virtual bool record(RecordLink& link, const wire::Record& record) noexcept = 0;
     // An operation given to post() has completed.
     virtual void operation_over(RecordLink& link, uint64_t cookie, bool good) noexcept = 0;
@@ -63,8 +64,8 @@ class RecordLink final : public fabric::ConnectionHandler {
     // with the next urgent one, or when a message is full.
     wire::MutableBytes room() noexcept;
     void wrote(size_t bytes, bool urgent = true) noexcept;
-    // Posts a signalled one-sided operation; operation_over() reports its completion. False: the link is not
-    // up.
+    // Posts a signalled one-sided operation; operation_over() reports its completion. Returns false if the
+    // link is not up.
     bool post(fabric::WorkRequest work) noexcept;
     // Sends the records written, if one of them is urgent. Call it at the end of a turn.
     size_t flush() noexcept;

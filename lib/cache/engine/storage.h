@@ -15,9 +15,9 @@
 //  RS2  The engine joins again only when no operation is in flight: commands that an SE sends after a loss
 //       are executed after all commands from before it.
 //  RS3  A read that storage fails (record kFailed) has moved no data to the client.
-//  RS4  The SE is notified of the size and the owner of each volume, and of its loss to another owner: with
-//       the join, when one of them changes (checked ten times a second), and before a failure that reveals a
-//       loss is reported.
+//  RS4  The RS reports the size and the owner of each volume, and its loss to another owner, to the SE. It
+//       does so with the join, when one of them changes (checked ten times a second), and before it reports a
+//       failure that reveals a loss.
 //
 // Thread-safety: belongs to the engine's reactor. Allocates nothing per operation.
 #pragma once
@@ -37,19 +37,20 @@ class Engine::Storage {
 
     // Reports the volumes after a welcome, which shows whether the SE accepts volume states (RS4).
     void introduce(RecordLink& link, const wire::CacheWelcome& welcome) noexcept;
-    // Handle a kStorage and a kEngine record. False: a protocol violation.
+    // Handle a kStorage and a kEngine record. They return false if it violates the protocol.
     bool begin(const wire::Record& record) noexcept;
     bool named(const wire::Record& record) noexcept;
     // One RDMA of the operation has completed.
     void moved(Operation& operation, wire::CacheStatus status) noexcept;
-    // Sends the states of volumes that have changed. False: none has. Also called before the link is closed,
-    // since only this process may know, for example, that the storage has another owner.
+    // Sends the states of volumes that have changed. Returns false if none has. It is also called before the
+    // link is closed, because only this process may know, for example, that the storage has another owner.
     bool report() noexcept;
     // The link has ended: waiting operations fail, and the connections to engines are closed.
     void link_over() noexcept;
     size_t turn() noexcept;
     bool is_quiet() const noexcept;
-    // Ends the use of this storage. False: requests to it are in flight. The link does not join again.
+    // Ends the use of this storage. Returns false if requests to it are in flight. The link does not join
+    // again.
     bool release(io::Backend& backend) noexcept;
 
   private:

@@ -31,7 +31,7 @@ struct SharedMemory {
     Mapping mapping;  // readable and writable by us
 };
 
-// Creates a memfd of a fixed size. `read_only`: no writable mapping can be created after this one.
+// Creates a memfd of a fixed size. With `read_only`, no writable mapping can be created after this one.
 Result<SharedMemory> make_shared(const char* name, size_t bytes, bool read_only);
 // Maps a peer's memfd. Fails unless it has at least the size `bytes`, is sealed against shrinking and has no
 // huge pages. A peer that could shrink it could make our accesses fault. A userfaultfd on the peer's mapping

@@ -46,12 +46,12 @@ constexpr uint32_t kWantsSpace = 2;
 class Rings {
   public:
     Rings() = default;
-    // `side`: 0 connects, 1 accepts.
+    // Side 0 connects, and side 1 accepts.
     void attach(Mapping area, int side) noexcept;
     void detach() noexcept;
     explicit operator bool() const { return area_ != nullptr; }
 
-    // As Engine::read() and write(). They return -EPROTO if the peer's position is invalid.
+    // These work like Engine::read() and write(). They return -EPROTO if the peer's position is invalid.
     ssize_t read(std::span<const iovec> into) noexcept;
     ssize_t write(std::span<const iovec> from) noexcept;
     bool has_data() const noexcept;
@@ -61,7 +61,7 @@ class Rings {
     // already available.
     bool sleep() noexcept;
     void awake() noexcept;
-    // To be called after read() or write(). Returns true if the peer must be woken, at most once per sleep.
+    // Call this after read() or write(). Returns true if the peer must be woken, at most once per sleep.
     bool peer_needs_waking() noexcept;
 
   private:

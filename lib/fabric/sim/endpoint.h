@@ -173,7 +173,7 @@ void start_transmission(const EndpointPtr& from);
 // Fails the connection at `end`: all posted requests are flushed, and `culprit` (may be nullptr) completes
 // with `cause`. Then on_closed() follows, or on_refused() if `end` is still connecting.
 void break_endpoint(const EndpointPtr& end, const Status& why, SimOperation* culprit, CompletionStatus cause);
-// As break_endpoint(), and notifies the peer unless the link is cut.
+// Does the same as break_endpoint(), and also notifies the peer unless the link is cut.
 void break_connection(const EndpointPtr& end, const Status& why, SimOperation* culprit,
                       CompletionStatus cause);
 

@@ -24,7 +24,7 @@ namespace {
 
 class SimRegion final : public Region {
   public:
-    // `mapped`: bytes to unmap at the end; 0 for memory of the caller.
+    // `mapped` is the number of bytes to unmap at the end; 0 for memory of the caller.
     SimRegion(SimFabric& fabric, std::span<std::byte> memory, Access access, size_t mapped)
         : fabric_(fabric), mapped_(mapped) {
         bytes_ = memory;

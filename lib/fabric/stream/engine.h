@@ -90,7 +90,8 @@ class Engine : public Connection, public ListNode<ActiveTag>, protected Watched 
     // be moved now.
     virtual ssize_t read(std::span<const iovec> into) noexcept = 0;
     virtual ssize_t write(std::span<const iovec> from) noexcept = 0;
-    // Releases descriptors and mappings. `orderly`: data already written should still reach the peer.
+    // Releases descriptors and mappings. If `orderly` is true, data already written should still reach the
+    // peer.
     virtual void detach(bool orderly) noexcept = 0;
     virtual Reach reach(uint32_t /*rkey*/) noexcept { return Reach::kFrames; }
     // Called after kDirect. Returns false if nothing was done. The peer then gets the request, and executes

@@ -87,8 +87,8 @@ class VerbsConnection final : public Connection, public CmHandler, public ListNo
         kClosing,
         kClosed,
     };
-    // An entry of the send queue. `op` determines the meaning of a failure. `report`: the user also gets the
-    // completion of a success.
+    // An entry of the send queue. `op` determines the meaning of a failure. With `report`, the user also gets
+    // the completion of a success.
     struct SendSlot {
         uint64_t cookie = 0;
         Op op = Op::kSend;

@@ -32,7 +32,7 @@ constexpr uint32_t kRegionsMax = 1u << 20;
 
 class Device {
   public:
-    // `index`: Connection::device() of its connections.
+    // `index` becomes Connection::device() of its connections.
     static Result<std::shared_ptr<Device>> open(rdma_cm_id& bound, size_t index);
 
     size_t index() const noexcept { return index_; }

@@ -16,8 +16,9 @@ constexpr Nanoseconds kTakeTick = from_s(15);
 
 class TakeWatch {
   public:
-    // `done`: work requests completed so far. `waits`: the completion of another one is outstanding. Returns
-    // true if one was also outstanding at the previous call and none has completed since.
+    // `done` is the number of work requests completed so far. `waits` means that the completion of another
+    // one is outstanding. Returns true if one was also outstanding at the previous call and none has
+    // completed since.
     bool is_stuck(bool waits, uint32_t done) noexcept {
         const bool stuck = waits && waited_ && done == done_;
         waited_ = waits;

@@ -159,15 +159,16 @@ class CheckerSession {
     void read(std::span<const ReadItem> items);
 
     // A read has returned neither the key nor a timestamp: it was never written, or the store has forgotten
-    // its deletion. Returns that deletion, or none if none explains the read. `floor`: as in ReadItem.
+    // its deletion. Returns that deletion, or none if none explains the read. `floor` has the same meaning as
+    // in ReadItem.
     Timestamp forgotten_deletion(uint64_t key, Timestamp floor) const;
 
     // Call it before a write is sent, and stamp its values with the result.
     Writer begin_write();
     // Call it before end_write() if the write deletes some of its keys.
     void will_delete(std::span<const uint64_t> keys) { deleted_.assign(keys.begin(), keys.end()); }
-    // `floors`: floor_of() of each key, taken before the write was sent. If it is empty, the write's place in
-    // the order of writes is not checked.
+    // `floors` has floor_of() of each key, taken before the write was sent. If it is empty, the write's place
+    // in the order of writes is not checked.
     void end_write(const Writer& writer, Outcome outcome, Timestamp timestamp, std::span<const uint64_t> keys,
                    std::span<const Timestamp> floors = {});
     // The same as end_write(), for a committed write that had conditions.

@@ -9,9 +9,9 @@
 // operations. Transaction numbers are unique; a write with txn -1 was aborted.
 //
 // check_history() decides from such a file alone whether the history is Read Atomic. The committed
-// transactions must have an order that extends each session's order and the reads-from relation. In this
-// order no transaction may read a version of x from T1 while T2, which also wrote x, comes after T1 and
-// precedes the reader in its session or was read by it (Biswas and Enea, "On the complexity of checking
+// transactions must have an order that extends each session's order and the reads-from relation. If a
+// transaction reads a version of x from T1, no T2 that also wrote x may come after T1 in this order and be
+// before the reader in its session, or be read by it (Biswas and Enea, "On the complexity of checking
 // transactional consistency"). This takes time linear in the size of the history, except for hashing.
 //
 // With `conditions`, a transaction that reads and writes has conditions on what it reads, as write_if()

@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint64_t kMagic = 0x315350574b535357;  // "WSSKWPS1"
 
-// In this machine's byte order: the machines of a run are of one kind.
+// The fields are in this machine's byte order, because all machines of a run are of the same kind.
 struct Head {
     uint64_t magic;
     uint32_t run, session;

@@ -39,7 +39,7 @@ class AddressCache {
         std::atomic<uint32_t> next{0};      // the entry to replace next
         std::array<Entry, kWays> entries;
     };
-    // Takes the bucket for writing. False: another writer has it.
+    // Takes the bucket for writing. Returns false if another writer has it.
     static bool take(Bucket& bucket, uint32_t& sequence) noexcept;
     Bucket& bucket_of(uint64_t fingerprint) const noexcept { return buckets_[fingerprint & mask_]; }
 

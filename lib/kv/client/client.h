@@ -12,14 +12,21 @@
 //
 // Several clients of a process can share an address cache (Options::shared).
 //
-// Errors. Request::status is ok, or: kInvalid (the request exceeds a limit), kUnavailable (a partition could
-// not be reached in time), kTimedOut, kIo (a partition cannot write its log: it refuses writes until it is
-// restarted), kExhausted (the server's memory is full: writes fail, reads still work), kRefused (a condition
-// does not hold; a lock could not be obtained), kPermission (the client lacks a right to a key, or to read
-// one-sidedly or through rings), kUnsupported (a partition runs a version without conditions),
-// kClosed (the client is closing). A partition that is down fails only the requests that need it; the status
-// has its name and address. A write that fails with `outcome_unknown` may still become visible, as a whole or
-// not at all, within the termination time.
+// Errors. Request::status is ok, or:
+//
+//   kInvalid      the request exceeds a limit
+//   kUnavailable  a partition could not be reached in time
+//   kTimedOut     the request did not end in time
+//   kIo           a partition cannot write its log; it refuses writes until it is restarted
+//   kExhausted    the server's memory is full: writes fail, reads still work
+//   kRefused      a condition does not hold, or a lock could not be obtained
+//   kPermission   the client lacks a right to a key, or to read one-sidedly or through rings
+//   kUnsupported  a partition runs a version without conditions
+//   kClosed       the client is closing
+//
+// A partition that is down fails only the requests that need it; the status has its name and address. A write
+// that fails with `outcome_unknown` may still become visible, as a whole or not at all, within the
+// termination time.
 //
 // Thread-safety: all methods of Client may be called from any thread; a LocalClient belongs to one thread. A
 // request belongs to the client from submit() until `done` is called.
@@ -57,7 +64,7 @@ struct Options {
     uint32_t lock_retries = 1000;             // retries of a locking write, each after a random wait
     // Monotonic reads across the transactions of a session (of a LocalClient, or of one thread of a Client).
     // Also covers the siblings that observed versions list. Bounded to 65536 keys: those with the oldest
-    // versions are dropped. Only with RAMP-Fast.
+    // versions are dropped. Works only with RAMP-Fast.
     bool session_order = false;
     std::shared_ptr<SharedState> shared;  // shared with another client of the same partitions
     // For tls:// addresses: the offered pre-shared key, and certificates.

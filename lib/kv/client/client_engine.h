@@ -41,8 +41,8 @@ struct Engine {
             sessions.push_back(std::make_unique<ClientSession>(*lane, wall, Random::entropy(), options));
         return Status::ok();
     }
-    // Call it on the reactor's thread. False: the connections did not end in time; the engine must be leaked
-    // (leak()).
+    // Call it on the reactor's thread. If it returns false, the connections did not end in time, and the
+    // engine must be leaked (leak()).
     bool shut() {
         auto closed = [this] {
             return std::all_of(sessions.begin(), sessions.end(),

@@ -24,14 +24,15 @@ class ClientId {
     using Links = std::vector<std::unique_ptr<Link>>;
     ClientId(HybridClock& clock, Links& links) : clock_(clock), links_(links) {}
 
-    // False: there is no id yet, or it is about to change; messages that carry one must wait.
+    // Returns false if there is no id yet, or it is about to change. Messages that carry one must then wait.
     bool is_usable() noexcept;
-    // `link` has received a greeting with the id that its partition leases. False: the partition has leased
-    // a second id; the link reconnects.
+    // `link` has received a greeting with the id that its partition leases. Returns false if the partition
+    // has leased a second id. The link then reconnects.
     bool greeted(Link& link, Nanoseconds now) noexcept;
     void refused(Link& link, Nanoseconds now) noexcept;
     bool is_changing() const { return lessor_ != nullptr; }
-    // `is_used`: a message in flight carries the current id. Returns true when the change is complete.
+    // `is_used` means that a message in flight carries the current id. Returns true when the change is
+    // complete.
     bool change(bool is_used, Nanoseconds now) noexcept;
 
   private:

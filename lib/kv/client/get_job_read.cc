@@ -185,7 +185,8 @@ void GetJob::slot_arrived(uint32_t index) noexcept {
     take_entry(index, *latest);
 }
 
-// Gets the entry's record: from the bytes already read, by another read, or by message. False: by message.
+// Gets the entry's record from the bytes already read, by another read, or by message. Returns false in the
+// last case.
 bool GetJob::take_entry(uint32_t index, const store::Entry& entry) noexcept {
     KeyRead& key = set_[index];
     wire::Bytes extent(session_.reads().buffers().data(key.chunk), key.address.bytes);

@@ -34,7 +34,7 @@ void GetJob::evaluate() noexcept {
     if (!begin_next_round()) deliver();
 }
 
-// False: all required versions have been read.
+// Returns false if all required versions have been read.
 bool GetJob::begin_next_round() noexcept {
     Algorithm algorithm = session_.options().algorithm;
     bool all = algorithm == Algorithm::kRampSmall;

@@ -29,8 +29,8 @@ IndexLookup::Next IndexLookup::go_to(uint32_t group, const store::IndexFacts& fa
     return is_inside && reads_ < kReadsMax ? Next::kRead : Next::kTorn;
 }
 
-// A group of that depth resulted from a split, so the other half exists as well. False: that would lie
-// outside the index.
+// A group of that depth resulted from a split, so the other half exists as well. Returns false if that half
+// would lie outside the index.
 bool IndexLookup::learn(const store::BucketView& view, store::IndexFacts& facts) noexcept {
     if (view.depth == 0) return true;
     const uint32_t sibling = view.group | 1u << (view.depth - 1);

@@ -24,7 +24,7 @@ constexpr Nanoseconds kLockedFor = from_s(4);
 
 class ClientSession;
 
-// In order of precedence.
+// The results, in order of precedence.
 enum class LockResult : uint8_t { kGranted, kConflict, kLost, kDenied };
 
 class LockPhase {

@@ -31,11 +31,11 @@ class OneSidedReads {
     };
 
     ReadBuffers& buffers() { return buffers_; }
-    // Begins a one-sided read into a chunk, which belongs to the session until end(). False: not possible
-    // now. `cookie` can be passed to abandon().
+    // Begins a one-sided read into a chunk, which belongs to the session until end(). Returns false if that
+    // is not possible now. `cookie` can be passed to abandon().
     bool begin(Link& link, Job& job, const Read& read, uint32_t& cookie) noexcept;
-    // Reads `length` bytes synchronously, if the fabric can; the next call overwrites them. nullptr: not
-    // possible now.
+    // Reads `length` bytes synchronously, if the fabric can; the next call overwrites them. Returns nullptr
+    // if that is not possible now.
     const std::byte* now(Link& link, fabric::RemoteAddress from, uint32_t length) noexcept;
     // The job is not notified of the completion, which returns the chunk.
     void abandon(uint32_t cookie) noexcept { readings_[cookie].job = nullptr; }

@@ -21,7 +21,7 @@ class PartitionTimes {
     // Returns the local time of day for a partition that has not sent its greeting.
     Timestamp of(uint32_t partition) const noexcept;
     Timestamp slowest() const noexcept;  // among those that have sent a greeting
-    // Stores the clock that a refusal from `partition` contained. True: that clock was stepped.
+    // Stores the clock that a refusal from `partition` contained. Returns true if that clock was stepped.
     bool learn(uint32_t partition, Timestamp theirs) noexcept;
 
   private:

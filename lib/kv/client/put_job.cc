@@ -157,7 +157,7 @@ Status PutJob::prepare_items() {
     std::sort(sorted.begin(), sorted.end());
     if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end())
         return Status(Code::kInvalid, "a transaction has two conditions on a key");
-    // Also for writes under locks: readers without locks must see them as a whole.
+    // Writes under locks need metadata, too: readers without locks must see them as a whole.
     const Algorithm algorithm = session_.options().algorithm;
     if (algorithm == Algorithm::kRampHybrid)
         encode_bloom(fingerprints_, metadata_);
@@ -178,8 +178,8 @@ bool PutJob::reaches_all() {
     return all;
 }
 
-// False: a partition does not support conditions, and the write has ended. All its partitions are connected,
-// so their capabilities are known.
+// Returns false if a partition does not support conditions; the write has then ended. All its partitions are
+// connected, so their capabilities are known.
 bool PutJob::know_conditions() {
     for (size_t p = 0; p < part_count_ && !request_->conditions.empty(); ++p) {
         Link& link = session_.link(parts_[p]->partition);

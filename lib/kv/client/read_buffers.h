@@ -27,7 +27,7 @@ class ReadBuffers {
         return Status::ok();
     }
     bool is_open() const { return region_ != nullptr; }
-    // kNone: all are taken.
+    // Result of take() if all chunks are taken.
     static constexpr uint32_t kNone = UINT32_MAX;
     uint32_t take() noexcept {
         if (free_.empty()) return kNone;

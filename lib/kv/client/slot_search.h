@@ -18,7 +18,7 @@ class SlotSearch {
     explicit SlotSearch(ClientSession& session) : session_(session) {}
 
     Fallback begin(ReadSet::KeyRead& key) noexcept;
-    // `bytes`: the bucket that was wanted.
+    // `bytes` is the bucket that was wanted.
     Fallback take_bucket(ReadSet::KeyRead& key, const std::byte* bytes) noexcept;
     // The slot belongs to another key or is free. The index may have the key's current slot.
     Fallback begin_again(ReadSet::KeyRead& key) noexcept;

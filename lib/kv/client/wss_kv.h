@@ -92,7 +92,7 @@ void wss_kv_release(struct wss_kv_read* reads, size_t count);
 /* Called once, on a thread of the store; `result` is 0 or a negative errno. Must not block and must not call
  * functions that block. */
 typedef void (*wss_kv_done)(void* context, int result);
-/* As wss_kv_get_all(), without waiting. `reads` and the keys must stay valid until `done` is called. */
+/* Like wss_kv_get_all(), without waiting. `reads` and the keys must stay valid until `done` is called. */
 int wss_kv_submit_get_all(struct wss_kv* kv, struct wss_kv_read* reads, size_t count, wss_kv_done done,
                           void* context);
 
@@ -166,7 +166,7 @@ int wss_kv_increment(struct wss_kv* kv, const void* key, size_t key_length, int6
 
 /* Returns non-zero to end the scan. The key is valid during the call. */
 typedef int (*wss_kv_visit)(void* context, const void* key, size_t key_length, uint64_t timestamp);
-/* Visits all keys with `prefix`, partition by partition, in order within each. Not one transaction. */
+/* Visits all keys with `prefix`, partition by partition, in order within each. This is not one transaction. */
 int wss_kv_scan(struct wss_kv* kv, const void* prefix, size_t prefix_length, wss_kv_visit visit,
                 void* context);
 

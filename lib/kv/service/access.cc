@@ -158,7 +158,7 @@ bool Access::refuse(Peer& peer, const wire::KvHeader& header, std::string_view a
     count(name);
     const std::string from = peer.channel()->connection()->peer();
     static log::SourceLimiter limiter(10);
-    // Without the key, which may be a secret.
+    // The line does not contain the key, which may be a secret.
     if (limiter.allow(fabric::source_of(from)))
         log::warning("audit: key-value partition {}: refused: client='{}' peer={} message={}: no right",
                      partition_.options().partition, name, from, kind_of(header.kind).name);

@@ -53,7 +53,7 @@ class Access {
     bool admits(Peer& peer, wire::KvHeader& header) {
         return peer.rights == nullptr || check_kind(peer, header);
     }
-    // `body`: of a hello, get, prepare, put-if, scan, lock, or of a commit or abort.
+    // `body` is that of a hello, get, prepare, put-if, scan, lock, commit or abort.
     template <typename Body>
     bool allows(Peer& peer, const wire::KvHeader& header, const Body& body) {
         return peer.rights == nullptr || check(peer, header, body);

@@ -32,7 +32,7 @@ class ConnectionPlaces {
         uint64_t refused = 0;           // no place was free
         uint64_t closed_ungreeted = 0;  // timed out or evicted
     };
-    // False: no place is free. May close the connection of another peer.
+    // Returns false if no place is free. May close the connection of another peer.
     bool take(Peer& peer, const std::string& source, Nanoseconds now);
     void greeted(Peer& peer);
     void left(Peer& peer);  // its connection has ended, or was never accepted

@@ -71,7 +71,7 @@ wire::KvHelloReply Greeter::facts(const Peer& peer) const {
             .index = {}};
 }
 
-// The memory that the client accesses with one-sided operations. `flags`: of the hello.
+// The memory that the client accesses with one-sided operations. `flags` are those of the hello.
 void Greeter::add_memory(const Peer& peer, uint8_t flags, wire::KvHelloReply& reply) {
     const fabric::Region& arena = arena_.of_lane(peer.lane_index());
     reply.arena_rkey = arena.rkey(peer.channel()->device());

@@ -21,8 +21,8 @@ struct ServiceOptions {
     Nanoseconds terminate_after = from_s(1);
     Nanoseconds lease = from_s(60);  // how long an id stays leased after its last connection
     Nanoseconds ahead_max = from_us(kAheadMax_ticks);  // maximum lead of a timestamp over this clock
-    // `snapshots`: the directory below which snapshots are created by name; "": none. `identity`: the log's,
-    // so that a server can start from a snapshot.
+    // `snapshots` is the directory below which snapshots are created by name; "" disables them. `identity` is
+    // that of the log, so that a server can start from a snapshot.
     std::string snapshots, identity;
     Nanoseconds slow = from_ms(50);             // slower requests are kept in the slow log
     uint64_t seed = 1;                          // seed of random numbers

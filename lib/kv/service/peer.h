@@ -96,7 +96,7 @@ class Peer final : public ChannelOwner {
     bool greeted = false;
     uint32_t client_id = 0;
     LeaseTable::Lease* lease = nullptr;  // nullptr: another partition
-    // By Access::apply().
+    // Set by Access::apply().
     const ClientRights* rights = nullptr;  // nullptr: it may do everything
     bool may_access_memory = true;
     const DiskShare::Owner disk = std::make_shared<DiskShare::Account>();

@@ -105,8 +105,8 @@ wire::KvStatus Reads::lock(const Peer& peer) {
     return wire::KvStatus::kOk;
 }
 
-// Looks up everything before anything else runs, so that the reply shows one state of this partition. False:
-// a value is only on disk.
+// Looks up everything before anything else runs, so that the reply shows one state of this partition. Returns
+// false if a value is only on disk.
 bool Reads::look_up(uint8_t flags) {
     found_.clear();
     among_.clear();

@@ -40,7 +40,7 @@ namespace wss::kv {
 
 class Service final : public fabric::ListenHandler, public PeerHandler {
   public:
-    // `fabrics`: one lane each. `log`: the store's; may be nullptr.
+    // Each of `fabrics` gets one lane. `log` is that of the store, and may be nullptr.
     static Result<std::unique_ptr<Service>> create(reactor::Reactor& reactor,
                                                    const std::vector<fabric::Fabric*>& fabrics,
                                                    WallClock& wall, store::Log* log, ServiceOptions options);
@@ -55,7 +55,7 @@ class Service final : public fabric::ListenHandler, public PeerHandler {
     void connect_requested(size_t fabric_index, std::unique_ptr<fabric::ConnectRequest> request);
     static bool is_ours(wire::Bytes connect_data);
 
-    // Replaces the rights of all clients; it applies to their next requests. On the reactor's thread.
+    // Replaces the rights of all clients, from their next requests on. Call it on the reactor's thread.
     void set_access(std::shared_ptr<const AccessRules> rules);
     // Closes everything; `done` is called when the last connection has ended.
     void stop(std::function<void()> done);

@@ -41,7 +41,7 @@ class Writes {
         bool in_bound = false;     // and its timestamp was not too far ahead of the owner
     };
 
-    // `in_bound`: the timestamp was within the bound when its locks were granted.
+    // `in_bound` means that the timestamp was within the bound when its locks were granted.
     wire::KvStatus check_timestamp(const Peer& peer, wire::KvKind kind, Timestamp timestamp,
                                    bool in_bound = false);
     wire::KvStatus check_prepare(const Peer& peer, const wire::KvHeader& header, bool locked,

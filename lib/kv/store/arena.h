@@ -66,7 +66,7 @@ class Arena {
         uint32_t partial = kNoPage;
     };
 
-    // `keep`: number of pages that must stay free; kNoPage: take no page.
+    // `keep` is the number of pages that must stay free; kNoPage means that no page may be taken.
     uint64_t take_cell(Slab& slab, uint32_t keep);
     uint64_t take_larger_cell(size_t first_class, Use use);
     void give_cell(Slab& slab, uint64_t offset);

@@ -47,7 +47,7 @@ void Store::Parts::hold(Decision& decision, std::string_view key) {
     decision.held.push_back(&item);
 }
 
-// False: there is no memory for a new key.
+// Returns false if there is no memory for a new key.
 bool Store::Parts::hold_all(const Transaction& transaction, Decision& decision) {
     if (!transaction.conditional) return true;
     for (const Write& write : transaction.writes) hold(decision, write.key);

@@ -38,7 +38,7 @@ inline uint64_t hash_of(Timestamp timestamp) noexcept {
 class FinishedSlots {
   public:
     static constexpr size_t kBlock = 1024;
-    // `slots`: a power of two, not less than a block.
+    // `slots` is a power of two, not less than a block.
     explicit FinishedSlots(size_t slots) : mask_(slots - 1), blocks_(slots / kBlock) {}
 
     size_t slots() const { return mask_ + 1; }

@@ -85,8 +85,8 @@ constexpr uint64_t bucket_offset(uint32_t group, uint32_t number) {
     return uint64_t{group} * kGroupBytes + number * kBucketBytes;
 }
 
-// `bucket`: kBucketBytes as read at that place. Returns kOk, kTorn or kBad; with kOk the slots are within the
-// arena.
+// `bucket` has the kBucketBytes that were read at that place. Returns kOk, kTorn or kBad; with kOk the slots
+// are within the arena.
 SlotStatus parse_bucket(Bytes bucket, const ArenaView& arena, uint32_t group, uint32_t number,
                         BucketView& view) noexcept;
 

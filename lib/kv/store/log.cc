@@ -14,7 +14,7 @@ void append32(std::string& out, size_t value) {
     for (int shift = 24; shift >= 0; shift -= 8) out.push_back(static_cast<char>(value >> shift));
 }
 
-// Reads a length and that many bytes. False: there are fewer.
+// Reads a length and that many bytes. Returns false if there are fewer.
 bool take(std::string_view& from, std::string& to) {
     if (from.size() < 4) return false;
     const uint32_t length = wire::get32(reinterpret_cast<const std::byte*>(from.data()));

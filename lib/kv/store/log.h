@@ -103,7 +103,7 @@ class Log {
     virtual size_t poll(std::vector<LogCompletion>& done) = 0;
     // Too much is queued for writing: the store accepts no new transactions for a while.
     virtual bool is_congested() const noexcept { return false; }
-    // As in reactor::Source.
+    // The same as in reactor::Source.
     virtual bool arm() noexcept { return true; }
     virtual int fd() const noexcept { return -1; }
 };

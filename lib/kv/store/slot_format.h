@@ -105,7 +105,7 @@ enum class SlotStatus : uint8_t {
 };
 std::string_view to_string(SlotStatus status);
 
-// `slot`: at least kSlotHeaderBytes as read; `expected`: the key's cached address.
+// `slot` has at least kSlotHeaderBytes, as they were read. `expected` is the key's cached address.
 SlotStatus parse_slot(Bytes slot, const ArenaView& arena, uint64_t fingerprint, const SlotAddress& expected,
                       SlotView& view) noexcept;
 inline SlotStatus parse_slot(Bytes slot, const ArenaView& arena, std::string_view key,
@@ -122,7 +122,7 @@ struct RecordView {
     bool tombstone = false;
 };
 
-// `record`: exactly entry.length bytes. The view points into it.
+// `record` has exactly entry.length bytes. The view points into it.
 SlotStatus check_record(Bytes record, const ArenaView& arena, std::string_view key, const Entry& entry,
                         RecordView& view) noexcept;
 

@@ -17,7 +17,7 @@ namespace wss::kv::store {
 
 class SlotIndex {
   public:
-    // `memory`: zeroed, 64-byte aligned; less than a group: no index.
+    // `memory` is zeroed and 64-byte aligned. If it is smaller than a group, there is no index.
     SlotIndex(std::span<std::byte> memory, uint64_t epoch);
 
     // Size of a full index for an arena of `arena_bytes`.
@@ -25,7 +25,8 @@ class SlotIndex {
         return std::min(arena_bytes / kArenaShare / kGroupBytes, uint64_t{1} << kGroupBitsMax) * kGroupBytes;
     }
 
-    // Call it when the slot is published. False: there is no room, and the key is found only by RPC.
+    // Call it when the slot is published. Returns false if there is no room. The key is then found only by
+    // RPC.
     bool insert(uint64_t fingerprint, const SlotAddress& slot);
     // Call it before the slot is freed.
     void erase(uint64_t fingerprint, const SlotAddress& slot);

@@ -22,13 +22,13 @@ namespace wss::kv::store {
 
 class Snapshot {
   public:
-    // `directory` must not exist. `identity`: as in RocksOptions.
+    // `directory` must not exist. `identity` is that of RocksOptions.
     static Result<std::unique_ptr<Snapshot>> begin(Store& store, Timestamp at, const std::string& directory,
                                                    const std::string& identity);
     ~Snapshot();
 
-    // Does a bounded amount of work; call it from the reactor's turns. True: complete. While a transaction at
-    // or below S is undecided, the snapshot waits for its termination.
+    // Does a bounded amount of work; call it from the reactor's turns. Returns true when the snapshot is
+    // complete. While a transaction at or below S is undecided, the snapshot waits for its termination.
     Result<bool> step(size_t keys = 256);
 
     // Runs steps for a fraction of a millisecond; call it once per tick. Fails if there was no progress for

@@ -191,7 +191,7 @@ class Store final : public reactor::Source {
         std::span<std::byte> arena;
         std::span<std::byte> index;  // SlotIndex::bytes_for(arena bytes); empty: no index
     };
-    // `log`: nullptr only for Durability::kMemory without eviction.
+    // `log` may be nullptr only for Durability::kMemory without eviction.
     static Result<std::unique_ptr<Store>> create(const Options& options, const Memory& memory, Clock& clock,
                                                  Log* log);
     ~Store() override;
@@ -214,7 +214,7 @@ class Store final : public reactor::Source {
     // termination can abort the transaction now (S10).
     Answer withdraw(Timestamp timestamp, Continuation done);
     // Visits the keys of an undecided transaction here, those of its conditions included; none if there is no
-    // such transaction. `is_written`: it writes the key.
+    // such transaction. `is_written` means that it writes the key.
     void visit_undecided(Timestamp timestamp,
                          const std::function<void(std::string_view key, bool is_written)>& visit) const;
     bool knows(Timestamp timestamp) const;  // prepared or put here, so a repetition gets the outcome
@@ -229,8 +229,8 @@ class Store final : public reactor::Source {
     // Moves the transaction to the end of the deferred ones, because one of its participants cannot be
     // reached now.
     void defer(Timestamp timestamp);
-    // True if as many transactions are deferred as may be prepared. Then do not accept more that would wait
-    // for the same partition.
+    // True if as many transactions are deferred as may be prepared. The caller must then accept no more that
+    // would wait for the same partition.
     bool defers_too_many() const;
     Timestamp floor() const;
     // The timestamp that the transaction must exceed (S11): that of the newest version of its keys, those of
@@ -246,8 +246,8 @@ class Store final : public reactor::Source {
     void raise_floor(Timestamp floor);
 
     // --- reads; see S5, S6
-    // Expired versions are returned unchanged; the reader compares `expires` with its time. `addressed`: the
-    // reader needs the key's slot to read it one-sidedly; the slot is created now.
+    // Expired versions are returned unchanged; the reader compares `expires` with its time. `addressed` means
+    // that the reader needs the key's slot to read it one-sidedly; the slot is then created.
     Found get(std::string_view key, bool addressed = true) const;  // latest committed
     // Looks up the version with this timestamp: round 2 of RAMP-Fast.
     Found get_exact(std::string_view key, Timestamp timestamp, bool addressed = true) const;
@@ -259,8 +259,8 @@ class Store final : public reactor::Source {
 
     // Visits the latest committed versions of keys that begin with `prefix` and are greater than `after`, in
     // order, excluding deleted ones. Ends when visit returns false, or after `looks_max` keys, including
-    // deleted ones, which bounds the turn. `at`: the state at that time (pin it), otherwise the latest. A key
-    // whose version of that time was collected before the pin is visited as kGone.
+    // deleted ones, which bounds the turn. `at` selects the state at that time (pin it first), or the latest
+    // state if it is none. A key whose version of that time was collected before the pin is visited as kGone.
     Scanned scan(std::string_view prefix, std::string_view after, Timestamp at,
                  const std::function<bool(const Found&)>& visit, size_t looks_max = kScanLooksMax) const;
 

@@ -113,7 +113,7 @@ class Table {
     void erase_if_empty(Item& item);
 
     void set_prepared(Version& version);
-    // False: a newer version was committed already.
+    // Returns false if a newer version was committed already.
     bool commit(Version& version, Nanoseconds now);
     // Makes the item's versions visible to remote readers (KT3).
     void publish(Item& item);
@@ -131,7 +131,8 @@ class Table {
 
     // Drops the record of a version that the log has, and the slot if this was the item's last record.
     void cool(Version& version);
-    // Puts the record of a cold version into the arena. False: no room, or `record` has the wrong size.
+    // Puts the record of a cold version into the arena. Returns false if there is no room, or `record` has
+    // the wrong size.
     bool warm(Version& version, Bytes record);
 
     // For Mutation::kCommitBeforePayload only.

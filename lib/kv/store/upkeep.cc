@@ -223,8 +223,8 @@ size_t Store::Parts::expire(Timestamp now, size_t budget) {
 }
 
 // Writes the tombstone that the writer requested, with the requested time. Readers compare `expires`
-// themselves, so a delay is harmless. Expired versions occupy the memory of a full store, hence the reserve
-// (S7).
+// themselves, so a delay is harmless. Expired versions occupy the memory of a full store, which is why there
+// is a reserve (S7).
 bool Store::Parts::expire_one(Version& version) {
     Item& item = *version.item;
     // An undecided write that is not later than the expiry would end up behind the tombstone: acknowledged,
@@ -278,9 +278,9 @@ Finished::Kind Store::Parts::kind_of(bool put, size_t participants_bytes) const 
     return is_shared ? Finished::Kind::kShared : Finished::Kind::kAlone;
 }
 
-// False: the transaction stays, because it is ahead of the clock, which the floor must not pass (as above).
-// Transactions so far ahead that the clock must have been set back are forgotten without raising the floor;
-// otherwise they would stay until the clock reaches them.
+// Returns false if the transaction stays, because it is ahead of the clock, which the floor must not pass (as
+// above). Transactions so far ahead that the clock must have been set back are forgotten without raising the
+// floor; otherwise they would stay until the clock reaches them.
 bool Store::Parts::forget_oldest_finished(Finished::Kind kind) {
     const Finished::Entry oldest = *finished.oldest(kind);
     const Timestamp timestamp = oldest.timestamp;

@@ -411,7 +411,7 @@ size_t MessageChannel::poll_ring() noexcept {
     return count;
 }
 
-// False: there is something to do; do not sleep.
+// Returns false if there is something to do. The caller must then not sleep.
 bool MessageChannel::prepare_sleep() noexcept {
     if (closing_ || !up_) return true;
     if (ring_.is_announced()) return ring_.heard == 0 || backlog() > kBacklogMax;
@@ -525,7 +525,7 @@ bool Lane::flush_now() noexcept {
 
 size_t Lane::poll() noexcept {
     size_t events = 0;
-    // By index: a message may close its channel, which then leaves the list.
+    // The loop uses an index, because a message may close its channel, which then leaves the list.
     for (size_t i = 0; i < ringed_.size(); ++i) events += ringed_[i]->poll_ring();
     flush_now();
     if (!retired_.empty()) std::erase_if(retired_, [](const auto& channel) { return channel->over(); });

@@ -76,8 +76,8 @@ class MessageChannel final : public fabric::ConnectionHandler, public ListNode<L
     }
     // A one-sided read into registered memory. False if too many are outstanding or the channel is not up.
     //
-    // `cookie`: below 2^61. The read is posted with the frames of this turn. on_read_done() follows exactly
-    // once, even if the channel ends first.
+    // `cookie` must be below 2^61. The read is posted with the frames of this turn. on_read_done() follows
+    // exactly once, even if the channel ends first.
     bool read(const fabric::Segment& into, fabric::RemoteAddress from, uint64_t cookie) noexcept;
 
     // The same, synchronously, if the fabric supports that; on_read_done() is not called.
@@ -85,9 +85,9 @@ class MessageChannel final : public fabric::ConnectionHandler, public ListNode<L
         return up() && connection_->move_now(fabric::Op::kRead, into, from);
     }
 
-    // Allocates this side's ring; bytes 0: there is no memory for it. `announced`: whether the peer's writes
-    // must notify this side; otherwise this side polls. nullopt: as the device requires. A device without
-    // immediate values always polls.
+    // Allocates this side's ring. The result has 0 bytes if there is no memory for it. `announced` states
+    // whether the peer's writes must notify this side; otherwise this side polls. If it is nullopt, the
+    // device decides. A device without immediate values always polls.
     wire::KvRing offer_ring(std::optional<bool> announced = {});
     bool use_ring(const wire::KvRing& theirs, uint64_t seed);
 

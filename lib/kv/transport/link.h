@@ -99,7 +99,8 @@ class Link final : private ChannelOwner {
     Options& options() { return options_; }
     MessageChannel* channel() { return ready_ ? ChannelOwner::channel() : nullptr; }
 
-    // False: not ready, or kSlotMask + 1 calls are outstanding. Otherwise `call.done` follows.
+    // Returns false if the link is not ready or kSlotMask + 1 calls are outstanding. Otherwise `call.done`
+    // follows.
     template <typename Body>
     bool call(Call& call, wire::KvKind kind, uint8_t flags, const Body& body) {
         if (!ready_ || is_full()) return false;

@@ -51,8 +51,8 @@ class Ring {
     bool offer(fabric::Fabric& fabric, bool by_announcement);  // allocates; false: no memory
     bool is_announced() const { return memory_ != nullptr && ours_announced_; }
     wire::KvRing ours(size_t device) const;  // the ring as a peer that is connected through `device` needs it
-    // `seed`: a secret of the client (its nonce), so that no value can imitate a frame. False: `theirs` is
-    // not a usable ring.
+    // `seed` is a secret of the client (its nonce), so that no value can imitate a frame. Returns false if
+    // `theirs` is not a usable ring.
     bool begin(const wire::KvRing& theirs, uint64_t seed);
     bool active() const { return active_; }
 
@@ -76,7 +76,8 @@ class Ring {
     // The body of the next frame if all of it has arrived; empty: not yet. Valid until consumed().
     wire::Bytes peek() noexcept;
     void consumed() noexcept;  // the frame of the last peek()
-    // Reports the read position: a Post of 8 bytes into the peer's prefix. False: not needed now.
+    // Reports the read position: a Post of 8 bytes into the peer's prefix. Returns false if no report is
+    // needed now.
     bool credit(Post& post, bool force) noexcept;
     uint64_t read_position() const { return read_; }
     bool claims_nonsense() const { return nonsense_; }

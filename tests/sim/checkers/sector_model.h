@@ -30,7 +30,8 @@ class SectorModel {
     bool busy(uint64_t first, uint64_t count) const;
 
     void change_begins(uint64_t first, uint64_t count, uint64_t id);
-    // `stable`: the write had FUA. `may_keep_old`: a discard, which guarantees no content.
+    // `stable` means that the write had FUA, and `may_keep_old` that it is a discard, which guarantees no
+    // content.
     void change_acknowledged(uint64_t first, uint64_t count, uint64_t id, bool stable, bool may_keep_old);
     void change_failed(uint64_t first, uint64_t count, uint64_t id);
 

@@ -158,7 +158,7 @@ void ClusterTarget::drop_contents(const std::string& name, bool give_up_dirty,
                           std::make_shared<volume::Reopening>(give_up_dirty, look_only, std::move(done)));
 }
 
-// In the daemon's order: sessions, then the cache, then the volumes.
+// The order is that of the daemon: sessions, then the cache, then the volumes.
 void ClusterTarget::stop(Nanoseconds home_max) {
     service_->stop([this, home_max] {
         cache_->stop(home_max, cache::LastSave::kYes, [this](const Status& home, const Status& saved) {

@@ -39,8 +39,8 @@ void retire(std::unique_ptr<Process> process) {
 
 class ClusterTarget {
   public:
-    // `engines`: the network between target and engines, which may have fewer faults than the clients'
-    // `network`. `remote`: size in bytes of a disk that another node has; 0: the disk is local.
+    // `engines` is the network between target and engines, which may have fewer faults than the clients'
+    // `network`. `remote` is the size in bytes of a disk that another node has, or 0 if the disk is local.
     ClusterTarget(Node& node, const fabric::SimNetwork& network, const fabric::SimNetwork& engines,
                   io::SimDevice& disk, StableText& membership, const cache::CacheOptions& options,
                   uint64_t remote = 0);
@@ -51,8 +51,8 @@ class ClusterTarget {
     // start() and stop() only begin; the world must be stepped until they end.
     void start();
     void stop(Nanoseconds home_max = from_s(60));
-    // Creates a volume in addition to "disk", on a disk of its own; the target must have started. `backend`:
-    // the backend's name, for one storage under two volume names; empty: `name`.
+    // Creates a volume in addition to "disk", on a disk of its own; the target must have started. `backend`
+    // is the backend's name, for one storage under two volume names; if it is empty, `name` is used.
     void create_volume(const std::string& name, io::SimDisk& disk, std::function<void(Status)> done,
                        uint64_t bytes = 0, const std::string& backend = "");
     void resize_volume(const std::string& name, uint64_t bytes, std::function<void(Status)> done);

@@ -31,7 +31,7 @@ class ClusterRemovals {
     ClusterRemovals(World& world, Node& target, const RemovalOptions& options, BlockShared& whole);
     ~ClusterRemovals();
 
-    // One turn of the injector. `target`: nullptr while it is down.
+    // One turn of the injector. `target` is nullptr while it is down.
     void inject(ClusterTarget* target);
     // The target has crashed. A restarted target does not have the volume until it is created again.
     void target_crashed();

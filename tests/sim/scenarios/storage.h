@@ -20,11 +20,11 @@
 // contents that the model allows. In half of the runs the processes that lost the image remain cut off from
 // it.
 //
-// Permitted losses: no write is lost unless the volume is lost. The volume may be lost in two cases: after
-// the chain of holders has ended (a start died after it broke the lock, or another owner had the image)
-// and before the target uses the next holder; or when the holder has not reached the target for almost
-// RemoteQueue::kTakenMax. Such a run ends at the loss and is counted. The injector lets the holder reach the
-// target before that time.
+// Permitted losses: no write is lost unless the volume is lost. The volume may be lost in two cases. One is
+// that the chain of holders has ended (a start died after it broke the lock, or another owner had the image)
+// and the target does not use the next holder yet. The other is that the holder has not reached the target
+// for almost RemoteQueue::kTakenMax. Such a run ends at the loss and is counted. The injector lets the holder
+// reach the target before that time.
 //
 // After another owner took the image while engines held dirty lines, the volume must be lost or refuse all
 // requests, and nothing may replace what that owner wrote. Such a run ends there.

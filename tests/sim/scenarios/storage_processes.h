@@ -23,8 +23,8 @@ class StorageProcesses {
 
     // Starts the first process without faults.
     void start_first();
-    // One turn of the injector. `rescue`: the holder has not reached the target for a while. It is then
-    // allowed to, and suffers no faults.
+    // One turn of the injector. `rescue` means that the holder has not reached the target for a while. It can
+    // then reach the target, and suffers no faults.
     void inject(bool rescue);
     // Ends the faults.
     void heal();

@@ -157,7 +157,7 @@ class TwoStorageProcesses : public HostileEngineTest {
         client_->start();
         ASSERT_TRUE(until([&] { return client_->live(); }));
     }
-    // `error`: the volume's state, for example that its image has another owner.
+    // `error` is the volume's state, for example that its image has another owner.
     void offer(HostileEngine& storage, uint64_t identity, uint32_t error = 0, uint64_t bytes = kBytes) {
         storage.join({.engine = identity, .is_storage = true});
         ASSERT_TRUE(until([&] { return storage.welcomed; }));

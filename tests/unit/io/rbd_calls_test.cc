@@ -74,7 +74,7 @@ TEST(RbdCompletionStack, wakes_a_sleeping_reactor_and_lets_none_sleep_with_calls
     EXPECT_FALSE(is_readable(completions.event_fd()));
 }
 
-// Also run under ThreadSanitizer.
+// This test also runs under ThreadSanitizer.
 TEST(RbdCompletionStack, loses_no_call_that_several_threads_push) {
     const auto calls = Calls::make();
     constexpr size_t kThreads = 4, kEach = 32;

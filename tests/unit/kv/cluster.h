@@ -37,14 +37,14 @@ class Cluster {
     ~Cluster();
 
     const std::vector<std::string>& addresses() const { return addresses_; }
-    // With "tls": of the client `name`.
+    // With "tls", these are the options of the client `name`.
     kv::Options client_options(const std::string& name = {}) const {
         kv::Options options;
         options.partitions = addresses_;
         if (!name.empty()) options.identity = secret_of(name);
         return options;
     }
-    // With "tls": replaces the rules of every partition.
+    // Replaces the rules of every partition; requires "tls".
     void set_access(const std::vector<std::string>& rules);
     // Stops the partition and closes its connections. `before` runs while the partition stands still, before
     // it stops.

@@ -111,7 +111,7 @@ bool greet_as_before_conditions(MessageChannel& channel, const wire::KvHello& he
     return true;
 }
 
-// As lease_and_refuse(), but also closes the connection over which it leased the id.
+// Does the same as lease_and_refuse(), but also closes the connection over which it leased the id.
 std::atomic<int> leases_before_closing;
 bool lease_and_close(MessageChannel& channel, const wire::KvHello& hello, wire::KvHeader reply) {
     leases_before_closing += hello.client_id == 0;

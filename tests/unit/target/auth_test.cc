@@ -315,7 +315,7 @@ class RefusedInitiator : public ::testing::Test {
         world.add_volume("v0", "ram:4M", 4 << 20);
         ASSERT_TRUE(alice.run("alice", kAlice).granted);
         bob.start("bob");
-        bob.send(bob.proof(kBob));  // his login has alice's port id
+        bob.send(bob.proof(kBob));  // this login has alice's port id
         world.client_poller().poll();
         world.clients_sleep = true;
         ASSERT_TRUE(world.until([&] { return drains(); }));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The datapath allocates no memory. The test program's operator new counts calls while the target's reactors
-// run. Not built with a sanitizer, which has its own operator new.
+// run. This test is not built with a sanitizer, which has its own operator new.
 #include "tests/unit/target/world.h"
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)

@@ -13,7 +13,7 @@ inline constexpr uint32_t kCaps = WSS_CAP_AUTHENTICATE | WSS_CAP_NOTIFY;
 inline const Secret kAlice("the secret of alice");
 inline const Secret kBob("the secret of bob 12");
 
-// `version_1`: names that may use version 1 of the authentication.
+// The names in `version_1` may use version 1 of the authentication.
 inline WorldOptions guarded(std::vector<std::string> version_1 = {}) {
     WorldOptions options;
     options.service.secrets = std::make_shared<const auth::SecretBook>(

@@ -38,7 +38,7 @@ class TaskManagement : public ::testing::Test {
         client.send(message);
         return tag;
     }
-    // As above, but returns the status of the response.
+    // Does the same, but returns the status of the response.
     uint8_t manage(World& world, RawClient& client, uint8_t function, uint64_t lun, uint64_t task_tag = 0) {
         const uint64_t tag = ask(client, function, lun, task_tag);
         EXPECT_TRUE(world.until([&] { return client.answered(tag); }));

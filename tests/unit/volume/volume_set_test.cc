@@ -509,7 +509,7 @@ TEST_F(Threaded, volumes_are_removed_during_a_stream_of_io_and_the_stream_ends_c
         stream.lun = set_->find("busy")->identity.lun;
         first_.post([&] { stream.next(); });
         for (int i = 0; i < 20; ++i) {
-            // Not ASSERT: the stream below must always end before it is destroyed.
+            // This is not an ASSERT, because the stream below must always end before it is destroyed.
             EXPECT_TRUE(create("other", "ram:1M"));
             Status resized = set_->resize("busy", (2 + i % 2) << 20);
             EXPECT_TRUE(resized) << resized.to_string();
