@@ -8,7 +8,7 @@
 //   dirty       some sub-blocks are newer than real storage; every copy (copies()) has them
 //   destaging   dirty, and some of the dirty sub-blocks are being written to real storage
 //   evicting    its copies are being erased and no part of it is valid; absent once the erasure is confirmed
-//   wiping      as evicting, and the contents are zeroed too, for example because the volume was deleted
+//   wiping      the same as evicting, and the contents are zeroed, for example because the volume was deleted
 // "Partly valid" is not a state: the bitmap shows it. Only Index::set_state() changes the state, by the table
 // in line.cc.
 //

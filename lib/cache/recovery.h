@@ -16,10 +16,10 @@
 //
 // Dirty copies that lose and unusable headers (of another incarnation, half written, of another line size)
 // are erased. Copies of unknown volumes, and copies beyond a volume's end, are wiped. Clean copies need no
-// erasure: they are older than everything that is written later. A clean copy that has beaten a dirty one
-// must stay, because it must beat it again if the recovery is interrupted.
+// erasure: they are older than everything that is written later. A clean copy that has superseded a dirty one
+// must stay, because it must do so again if the recovery is interrupted.
 //
-// An engine has millions of clean lines. Those of known volumes that were filled and never written beat
+// An engine has millions of clean lines. Those of known volumes that were filled and never written supersede
 // nothing. They are dropped on arrival and are not wiped. Each of the others takes kCleanBytes until
 // next_loser() has examined it. next_loser() searches them for copies to wipe, some in each turn.
 //

@@ -11,8 +11,8 @@
 //
 // Invariants
 //  C1  At most `credits` commands are outstanding, never more than the target granted.
-//  C2  A tag is used once: slot number in the low ten bits, a use count above. A response must carry the tag
-//      of a command on the wire; any other closes the connection.
+//  C2  A tag is used once: it has the slot number in the low ten bits, and a use count above. A response must
+//      carry the tag of a command on the wire. Any other tag closes the connection.
 //  C3  A command's slot is reused only when its response has arrived and its SEND, if that reads the slot's
 //      memory, has completed.
 //  C4  The send queue never overflows: every work request counts until it or a later one completes with a

@@ -102,7 +102,7 @@ Client::~Client() {
     if (thread_.joinable()) {
         reactor_.post([this] { session_->close(); });
         std::unique_lock lock(m_);
-        // Bounded by the fabric: a closing connection ends soon.
+        // The fabric bounds this wait: a closing connection ends soon.
         changed_.wait(lock, [this] { return phase_ == Phase::kOver; });
         lock.unlock();
         reactor_.stop();

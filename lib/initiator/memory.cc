@@ -93,7 +93,7 @@ bool RegionTable::overlaps_own(std::span<const std::byte> memory) noexcept {
 RegionTable::Entry* RegionTable::find_or_pin(std::span<std::byte> memory) noexcept {
     if (Entry* known = find(memory)) return known;
     constexpr uintptr_t kPage = 4096;
-    // Whole pages, so that later requests for neighbours in these pages find them registered.
+    // Registers whole pages, so that later requests for neighbours in these pages find them registered.
     uintptr_t begin = reinterpret_cast<uintptr_t>(memory.data()) & ~(kPage - 1);
     uintptr_t end = (reinterpret_cast<uintptr_t>(memory.data()) + memory.size() + kPage - 1) & ~(kPage - 1);
     std::span<std::byte> pages(reinterpret_cast<std::byte*>(begin), end - begin);

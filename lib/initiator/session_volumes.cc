@@ -57,7 +57,8 @@ void Session::survey_next() {
 
 void Session::survey_probed(Volume& volume, const Status& status, VolumeInfo info) {
     if (!status) return survey_done(status);
-    // Renamed or deleted since the list was made: the target's notification starts another survey.
+    // If the volume was renamed or deleted since the list was made, the target's notification starts another
+    // survey.
     volume.gone_ = info.name != volume.info_.name || info.naa != volume.info_.naa;
     if (!volume.gone_) volume.info_ = std::move(info);
     handler_.on_volume_changed(*this, volume);

@@ -39,7 +39,8 @@ struct VolumeInfo {
     uint32_t compare_max = 0;          // bytes of one compare-and-write; 0: not supported
 };
 
-// Thread-safety: belongs to its session's thread. Ownership: the session; valid while open.
+// Thread-safety: belongs to its session's thread. Ownership: it belongs to the session and is valid while
+// open.
 class Volume {
   public:
     explicit Volume(VolumeInfo info) : info_(std::move(info)) {}

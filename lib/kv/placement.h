@@ -15,7 +15,7 @@ namespace wss::kv {
 constexpr uint32_t kHashSlots = 16384;
 
 inline uint32_t hash_slot(uint64_t fingerprint) noexcept {
-    // The top bits; the low ones select buckets in hash tables.
+    // Uses the top bits, because the low ones select buckets in hash tables.
     return static_cast<uint32_t>(fingerprint >> 50);
 }
 inline uint32_t partition_of(uint64_t fingerprint, uint32_t partitions) noexcept {

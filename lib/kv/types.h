@@ -17,8 +17,8 @@
 namespace wss::kv {
 
 // Names a transaction and gives its place in the order of writes. The upper bits are a hybrid logical clock
-// in microseconds since 2025-01-01, the lower ones the client's leased id. 63 bits, so that histories can
-// print it as a signed number; enough until 2042.
+// in microseconds since 2025-01-01, the lower ones the client's leased id. It has 63 bits, so that histories
+// can print it as a signed number. That suffices until 2042.
 struct Timestamp {
     uint64_t value = 0;  // 0: no version
     auto operator<=>(const Timestamp&) const = default;

@@ -106,9 +106,9 @@ struct LoginReject {
     uint32_t reason = 0;  // enum wss_srp_rej_reason, or any value of a foreign target
     uint16_t buffer_formats = WSS_SRP_BUF_FORMAT_DIRECT | WSS_SRP_BUF_FORMAT_INDIRECT;
 
-    // Reason, for people; empty from a stock target. Always printable UTF-8: set_text() replaces control
-    // characters, direction marks and malformed sequences with '?' and cuts between characters at
-    // WSS_SRP_REJ_TEXT_MAX bytes.
+    // The reason in words; empty if a stock target sent the reject. Always printable UTF-8: set_text()
+    // replaces control characters, direction marks and malformed sequences with '?' and cuts between
+    // characters at WSS_SRP_REJ_TEXT_MAX bytes.
     std::string_view text() const { return {text_.data(), text_length_}; }
     void set_text(std::string_view text);
 

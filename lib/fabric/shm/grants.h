@@ -20,7 +20,8 @@ enum class GrantKind : uint8_t {
     kMapped,    // mapped; this message carries the memfd
 };
 
-// Sent by the owner of region `rkey` over the socket. Host byte order, as both ends are on one host.
+// Sent by the owner of region `rkey` over the socket. The fields are in host byte order, because both ends
+// are on one host.
 struct GrantMessage {
     uint32_t rkey = 0;
     GrantKind kind = GrantKind::kNone;

@@ -81,7 +81,8 @@ Result<std::unique_ptr<Region>> SimFabric::register_memory(std::span<std::byte> 
 
 uint32_t SimFabric::add(std::span<std::byte> memory, Access access) {
     uint32_t key = 0;
-    // Random, so that a stale key hits another region only with the probability that RDMA hardware has too.
+    // The key is random, so that a stale key hits another region only with the probability that RDMA hardware
+    // has, too.
     while (key == 0 || registrations_.contains(key)) key = static_cast<uint32_t>(world().random().next());
     registrations_.emplace(key, SimRegistration{memory.data(), memory.size(), access});
     return key;

@@ -103,7 +103,7 @@ class Engine : public Connection, public ListNode<ActiveTag>, protected Watched 
 
     void on_deadline() noexcept override;
 
-    // `read_depth`: limit from the peer's hello; `data`: for on_established().
+    // `read_depth` is the limit from the peer's hello, and `data` goes to on_established().
     void establish(uint8_t read_depth, std::span<const std::byte> data) noexcept;
     // Connecting failed: on_refused() with `data` follows.
     void refuse_connect(Status why, std::span<const std::byte> data) noexcept;

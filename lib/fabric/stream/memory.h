@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Regions of a stream fabric: an entry in its RegionTable, and for allocated ones the memory itself.
+// Regions of a stream fabric. A region has an entry in the fabric's RegionTable. An allocated one also owns
+// its memory.
 #pragma once
 
 #include <memory>

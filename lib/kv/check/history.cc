@@ -12,8 +12,8 @@
 namespace wss::kv::check {
 
 constexpr size_t kLinesKept = 4096;
-// The session number in the upper bits, the number within the session in the lower ones: unique, and positive
-// as a signed number.
+// A transaction number has the session number in the upper bits and the number within the session in the
+// lower ones. So it is unique, and positive as a signed number.
 constexpr int kTransactionBits = 40;
 
 Result<std::unique_ptr<HistoryFile>> HistoryFile::create(const std::string& path) {

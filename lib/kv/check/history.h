@@ -9,10 +9,11 @@
 // operations. Transaction numbers are unique; a write with txn -1 was aborted.
 //
 // check_history() decides from such a file alone whether the history is Read Atomic. The committed
-// transactions must have an order that extends each session's order and the reads-from relation. If a
-// transaction reads a version of x from T1, no T2 that also wrote x may come after T1 in this order and be
-// before the reader in its session, or be read by it (Biswas and Enea, "On the complexity of checking
-// transactional consistency"). This takes time linear in the size of the history, except for hashing.
+// transactions must have an order that extends each session's order and the reads-from relation. This order
+// must exclude one case: a transaction reads a version of x from T1, although T2, which also wrote x, comes
+// after T1, and T2 precedes the reader in its session or was read by it (Biswas and Enea, "On the complexity
+// of checking transactional consistency"). This takes time linear in the size of the history, except for
+// hashing.
 //
 // With `conditions`, a transaction that reads and writes has conditions on what it reads, as write_if()
 // records them. Such transactions must also have an order in which each finds the versions that it expected

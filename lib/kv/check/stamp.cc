@@ -28,8 +28,8 @@ uint64_t checksum(std::string_view value) {
     return XXH3_64bits_withSeed(value.data(), value.size() - kChecksumBytes, kMagic);
 }
 
-// Eight bytes at a time from a counter: cheap, and different for every value, so that a mixture of two values
-// is detected.
+// Fills eight bytes at a time from a counter. This is cheap, and different for every value, so that a mixture
+// of two values is detected.
 void fill(char* out, size_t length, uint64_t seed) {
     for (; length >= 8; out += 8, length -= 8) {
         seed = seed * 6364136223846793005u + 1442695040888963407u;

@@ -4,11 +4,11 @@
 // Requests are objects of the caller: fill one in, submit() it, and `done` is called when it has ended. A
 // reused request keeps its memory, so a steady load allocates nothing. There are three ways to run a request:
 //
-//   Client         has threads of its own. submit() from any thread; `done` is called on one of the client's
-//                  threads.
+//   Client         has threads of its own. Any thread may call submit(); `done` is called on one of the
+//                  client's threads.
 //   Client::run()  the same, and waits.
 //   LocalClient    has no thread. run() runs the reactor in the calling thread until the request has ended.
-//                  The fastest way for a thread that does nothing else.
+//                  This is the fastest way for a thread that does nothing else.
 //
 // Several clients of a process can share an address cache (Options::shared).
 //

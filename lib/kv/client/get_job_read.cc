@@ -26,7 +26,8 @@ fabric::RemoteAddress place_of(const ReadSet::KeyRead& key, const PartitionFacts
                                                    : at(facts.arena, key.address.offset);
 }
 
-// After a slot or record changed during the read: kNone to read again, or kTorn after too many attempts.
+// Called after a slot or record changed during the read. Returns kNone to read again, or kTorn after too many
+// attempts.
 Fallback repeat(ReadSet::KeyRead& key) {
     return ++key.torn < kTornMax ? Fallback::kNone : Fallback::kTorn;
 }

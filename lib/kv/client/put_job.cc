@@ -317,7 +317,8 @@ bool PutJob::send_prepare(Part& part) noexcept {
     prepare_.items.clear();
     prepare_.conditions.clear();
     uint64_t expires = request_->expires.value;
-    // The same on all partitions: computed from the timestamp, not from the time of sending.
+    // The expiry is the same on all partitions: it is computed from the timestamp, not from the time of
+    // sending.
     if (request_->ttl_ms != 0)
         expires = Timestamp::make(request_->timestamp.ticks() + request_->ttl_ms * 1000, 0).value;
     for (uint32_t index : part.items) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ClientSession: one thread's client of all partitions. Client and LocalClient are built on it, and the
-// simulation runs it.
+// ClientSession: one thread's client of all partitions. Client and LocalClient use it, and the simulation
+// runs it.
 //
 // A request becomes a *job* (get_job.h, put_job.h, …): a state machine driven by replies, completed one-sided
 // reads, and time. Jobs come from pools and keep their memory.
@@ -8,7 +8,7 @@
 // Life: start() → `ready` → submit() … → close() → closed(). close() ends requests in flight with kClosed.
 //
 // Links connect on demand. One partition suffices to start: it sends the map and leases the client's id.
-// A partition that is down fails only the requests that touch it.
+// A partition that is down fails only the requests that need it.
 //
 // Thread-safety: none; belongs to the lane's reactor. The SharedState may be shared with other threads.
 #pragma once

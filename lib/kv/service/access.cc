@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kShownMax = 64;
 
-// A key for people. Its sender may print it, so that unprintable bytes are escaped.
+// A key as readable text. The client that sent it may print it, so unprintable bytes are escaped.
 std::string shown(std::string_view key) {
     std::string out;
     for (char letter : key.substr(0, kShownMax))

@@ -54,14 +54,14 @@ class LeaseTable {
     };
     explicit LeaseTable(const Options& options);
 
-    // Leases an id to a client that has none, for its connection. `clock`: the partition's time of day.
-    // nullptr: all ids of the range are leased.
+    // Leases an id to a client that has none, for its connection. `clock` is the partition's time of day.
+    // Returns nullptr if all ids of the range are leased.
     Lease* take(uint64_t nonce, Nanoseconds now, Timestamp clock);
-    // Lets a client use its id here, for its connection. nullptr: another client has the id, or its former
-    // clients' timestamps are due.
+    // Lets a client use its id here, for its connection. Returns nullptr if another client has the id, or if
+    // it would soon meet former clients' timestamps.
     Lease* join(uint32_t id, uint64_t nonce, Nanoseconds now, Timestamp clock);
     void leave(Lease& lease, Nanoseconds now, Timestamp clock);
-    // The client will not return; `last`: the latest timestamp that it issued.
+    // The client will not return. `last` is the latest timestamp that it issued.
     static void say_goodbye(Lease& lease, Timestamp last);
 
     // Records that its client has used `timestamp`.

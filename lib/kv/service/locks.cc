@@ -35,8 +35,8 @@ void Locks::answered(void* context, store::LockAnswer answer) noexcept {
     locks.waits_.give(wait);
 }
 
-// A lock is of no use if its client is gone, or if its writes, or its reads, are refused by now: the clock or
-// the rights have changed.
+// A lock is of no use if its client is gone, or if the client's writes or reads are refused by now, because
+// the clock or the rights have changed.
 bool Locks::is_of_use(const Wait& wait) const {
     const Peer* peer = wait.peer();
     if (peer == nullptr || (wait.exclusive && is_spent(*peer))) return false;

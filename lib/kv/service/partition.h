@@ -46,8 +46,8 @@ class Partition {
     Timestamp clock_stamp() const { return Timestamp::make(clock_.now_ticks(), 0); }
     // The clock, or the floor if it is later: writes must be above the floor even if the clock is behind it.
     Timestamp lease_clock() const { return std::max(clock_stamp(), store_->floor()); }
-    // Beyond the bound, and of no transaction that the store knows. The part `lead` of the bound must stay
-    // free.
+    // True if the timestamp is beyond the bound and belongs to no transaction that the store knows. The part
+    // `lead` of the bound must stay free.
     bool is_too_far_ahead(Timestamp timestamp, uint64_t lead = 0);
     bool is_beyond_bound(Timestamp timestamp, uint64_t lead = 0) const;
     void note_time(wire::KvKind kind, const Peer& peer, size_t keys, Nanoseconds began);

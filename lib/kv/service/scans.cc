@@ -123,7 +123,7 @@ void Scans::row_arrived(void* context, const store::Found& found) noexcept {
     Partition& partition = job.scans->partition_;
     store::Found here = found;
     if (here.presence != store::Presence::kExact) {
-        // Replaced and collected meanwhile, or the disk failed.
+        // The version was replaced and collected meanwhile, or the disk failed.
         here = partition.store().get(row.key, false);
         if (here.presence == store::Presence::kExact && here.cold) {
             row.timestamp = here.version.timestamp;

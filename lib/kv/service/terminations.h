@@ -7,11 +7,12 @@
 // Waiting transactions are deferred: they are retried in turn, a bounded number at a time, and do not count
 // as prepared ones. If very many wait, no further transactions of the unreachable partition are accepted.
 //
-// A participant that has forgotten the decisions of the transaction's time refuses the transaction for ever.
-// It can have committed only after this partition's prepare. It remembers commits for decision_window, in its
-// log or in memory, and refuses writes rather than forget one early. So it has not committed, and the
-// decision is abort. If this partition itself has waited longer than decision_window, the outcome is unknown
-// everywhere. The decision is then abort as well, but it is counted separately and logged.
+// A participant that has forgotten decisions as old as this transaction refuses the transaction for ever.
+// This participant can have committed only after the prepare of the inquiring partition. It remembers commits
+// for decision_window, in its log or in memory, and refuses writes rather than forget one early. So it has
+// not committed, and the decision is abort. If this partition itself has waited longer than decision_window,
+// the outcome is unknown everywhere. The decision is then abort as well, but it is counted separately and
+// logged.
 //
 // Partitions connect to each other as clients without an id, at the first inquiry.
 //

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory of a partition that remote readers see, allocated in cells of size classes.
 //
-// The arena is cut into pages. A page serves one class of records until it is empty, then it may serve
+// The arena is cut into pages. A page serves one class of records until it is empty. Then it may serve
 // another. Records larger than kCellMax get runs of whole pages. A page that has served slot extents of one
 // class serves them for ever (slot_format.h V1: a stale slot address must always lead to a slot header). Two
 // limits apply: slots take at most three quarters of the pages, so that room for values remains; and a

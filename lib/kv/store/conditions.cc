@@ -3,10 +3,10 @@
 //
 // A transaction with conditions *holds* the keys of its conditions and of its writes from its prepare until
 // its decision, even across restarts. A write of a key that another transaction holds is answered with kBusy.
-// So is a transaction with conditions if one of its keys has another undecided write (as in S12). No
-// transaction waits, so there is no deadlock. Conditions of several transactions may hold a key together. A
-// held key does not expire and is not forgotten, and no owner can lock it. The transaction has a later
-// timestamp than the latest versions of its conditions' keys, as S11 requires for its writes.
+// A transaction with conditions gets the same answer if one of its keys has another undecided write (as in
+// S12). No transaction waits, so there is no deadlock. Conditions of several transactions may hold a key
+// together. A held key does not expire and is not forgotten, and no owner can lock it. The transaction has a
+// later timestamp than the latest versions of its conditions' keys, as S11 requires for its writes.
 #include <algorithm>
 
 #include "lib/kv/mutation.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The log and disk of a store: a seam. `RocksLog` (rocks_log.h) is the real one. `MemoryLog` (memory_log.h)
-// behaves the same in one thread, except for KL5, and can crash, for the simulation and for tests.
+// The interface (a seam) to the log and the disk of a store. `RocksLog` (rocks_log.h) is the real one.
+// `MemoryLog` (memory_log.h) behaves the same in one thread, except for KL5, and can crash, for the
+// simulation and for tests.
 //
 // Rows
 //   transaction  timestamp → {state, participants, held keys}

@@ -2,8 +2,9 @@
 // Finds damage in RocksDB's write-ahead log that RocksDB mistakes for a torn tail.
 //
 // A power failure may tear the record that is being written. RocksDB ignores a torn record and everything
-// after it. If each record is synced before the next one is written, only the last record can be torn. A bad
-// record with a whole one after it was damaged after its sync: ignoring it would lose acknowledged writes.
+// after it. If each record is synced before the next one is written, only the last record can be torn. If a
+// whole record follows a bad one, the bad one was damaged after its sync, and ignoring it would lose
+// acknowledged writes.
 //
 // Thread-safety: none. The database must not be open.
 #pragma once

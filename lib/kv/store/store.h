@@ -210,8 +210,8 @@ class Store final : public reactor::Source {
     Answer commit(Timestamp timestamp);
     // Aborts by decision of the participants; kAborted means success.
     Answer abort(Timestamp timestamp, Continuation done);
-    // Aborts at the request of the writer. kPrepared: an inquiry has received this answer, and only
-    // termination can abort the transaction now (S10).
+    // Aborts at the request of the writer. Returns kPrepared if an inquiry has received this answer. Only
+    // termination can then abort the transaction (S10).
     Answer withdraw(Timestamp timestamp, Continuation done);
     // Visits the keys of an undecided transaction here, those of its conditions included; none if there is no
     // such transaction. `is_written` means that it writes the key.

@@ -14,8 +14,8 @@ namespace wss::kv {
 
 class Assembler {
   public:
-    // Takes the next message from the front of `bytes`; it is valid until release(). Empty: all of `bytes` is
-    // consumed and more is needed, or is_malformed().
+    // Takes the next message from the front of `bytes`; it is valid until release(). Returns an empty message
+    // if all of `bytes` is consumed and more is needed, or if is_malformed().
     wire::Bytes next(wire::Bytes& bytes) {
         if (!partial_.empty()) return continue_partial(bytes);
         const uint32_t length = wire::message_length(bytes);

@@ -19,7 +19,7 @@ void Link::start() noexcept {
         why_ = std::move(status);
         return retry_later();
     }
-    // One limit for connecting, one for greeting.
+    // One limit is for connecting, and one for greeting.
     lane().reactor().set(timer_, lane().reactor().now() + kGreetTimeout + kGreetTimeout);
 }
 

@@ -25,7 +25,7 @@
 namespace wss::kv {
 
 struct Call {
-    // `message` is the whole reply, valid during the call. header nullptr: the connection was lost.
+    // `message` is the whole reply, valid during the call. If `header` is nullptr, the connection was lost.
     void (*done)(Call& call, const wire::KvHeader* header, wire::Bytes message) noexcept = nullptr;
     void* context = nullptr;
     uint32_t index = 0;  // the caller's

@@ -34,8 +34,8 @@ uint64_t checksum(uint64_t seed, uint32_t sequence, wire::Bytes body) {
 
 bool Ring::offer(fabric::Fabric& fabric, bool by_announcement) {
     ours_announced_ = by_announcement;
-    // Readable as well, because the shm fabric does not map write-only memory and would need system calls to
-    // write it. The ring holds only what the peer itself wrote.
+    // The ring is readable as well, because the shm fabric does not map write-only memory and would need
+    // system calls to write it. It holds only what the peer itself wrote.
     auto memory = fabric.allocate(kRingPrefix + kRingBytes, fabric::Access::kRemoteReadWrite);
     auto staging = fabric.allocate(kRingBytes + 2 * kRingPrefix, fabric::Access::kLocal);
     if (!memory || !staging) return false;
@@ -146,8 +146,8 @@ void Ring::consumed() noexcept {
 bool Ring::credit(Post& post, bool force) noexcept {
     if (read_ == credited_ || (!force && read_ - credited_ < kRingBytes / 4)) return false;
     credited_ = read_;
-    // A word of its own after the staged data. If it is overwritten while its post is in flight, the peer
-    // receives a later position, which is also correct.
+    // The position is in a word of its own after the staged data. If it is overwritten while its post is in
+    // flight, the peer receives a later position, which is also correct.
     std::byte* word = staging_->bytes().data() + kRingBytes;
     std::atomic_ref(*reinterpret_cast<uint64_t*>(word)).store(read_, std::memory_order_relaxed);
     post = {.segment = {.address = word, .length = 8, .lkey = staging_->lkey()},

@@ -9,7 +9,7 @@ namespace wss::sim {
 
 // Greater than any skew, so that no clock of a node is negative.
 constexpr Nanoseconds kEpoch = from_s(1000);
-// The busy nodes are recorded in this many turns before a livelock is reported.
+// In this many turns before it reports a livelock, the world records the busy nodes.
 constexpr uint32_t kTurnsNamed = 100;
 
 Nanoseconds NodeClock::now() noexcept {

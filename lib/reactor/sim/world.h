@@ -136,7 +136,8 @@ class World {
     // kNever.
     bool step(Nanoseconds limit = kNever);
     void run_for(Nanoseconds duration);
-    // Steps until `done` returns true or `limit` has passed from now. Returns the last result of `done`.
+    // Steps until `done` returns true, or until the time `limit` has passed. Returns the last result of
+    // `done`.
     bool run_until(const std::function<bool()>& done, Nanoseconds limit);
 
     // Links between nodes. A cut link delivers no messages, and its nodes are not notified.

@@ -78,7 +78,7 @@ TEST_P(ClusterAcknowledgement, waits_for_storage_if_an_engine_stays_cut_off) {
     EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk) << "the loss of the other engine loses nothing";
 }
 
-// If one were left, a later start of the target would read this older copy, or destage it.
+// If a copy that missed the write were left, a later start of the target would read it, or destage it.
 TEST_P(ClusterAcknowledgement, leaves_no_copy_that_missed_the_write) {
     cut();
     begin_write();

@@ -205,7 +205,7 @@ class Greeter final : public LinkHandler {
     bool ready = false;
 };
 
-// The refusal of a greeting; ok: it was accepted.
+// The refusal of a greeting, or ok if it was accepted.
 Status greet(const std::string& address, const std::string& name, uint64_t nonce) {
     SystemClock clock;
     reactor::Reactor reactor(clock);

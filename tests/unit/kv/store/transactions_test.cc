@@ -76,7 +76,8 @@ TEST(KvTransactions, writer_cannot_withdraw_a_transaction_that_was_reported_as_p
     EXPECT_EQ(bench.store->withdraw({40}, {}), Answer::kCommitted);
 }
 
-// If it did, every write of a client with a correct clock would be refused until the clock reaches the floor.
+// If the floor passed the clock, every write of a client with a correct clock would be refused until the
+// clock reaches the floor.
 TEST(KvTransactions, floor_does_not_pass_the_clock_of_the_partition) {
     Bench bench;
     const uint64_t ahead = Timestamp::make(5'000'000, 1).value, now = Timestamp::make(2'000'000, 1).value;
