@@ -54,7 +54,7 @@ class FrequencySketch {
 
   private:
     static constexpr size_t kBlock = 65536;
-    static constexpr uint64_t kHalvedAtOnce = 256 * 1024;  // below 0.1 ms
+    static constexpr uint64_t kHalvedAtOnce = 256 * 1024;  // takes less than 0.1 ms
     static constexpr uint64_t kRounds = 4;                 // kMost has as many bits
     static constexpr uint32_t kRows = 4;
     static constexpr uint32_t kCountersPerLine =

@@ -48,7 +48,7 @@ struct WriteFacts {
     SubBlocks covered;  // written as a whole
     SubBlocks valid, dirty;
     uint32_t holders = 0;  // engines that hold the line now
-    uint32_t engines = 0;  // that accept new lines
+    uint32_t engines = 0;  // engines that accept new lines
 };
 struct WritePlan {
     // The data goes to real storage before the acknowledgement, and to stable storage if `storage_fua`.

@@ -14,10 +14,10 @@
 // An engine that is absent from the recovery may have a newer copy, with a write that was in flight. Readers
 // see the line without that write from then on, so the copy is not valid later either (lost.h).
 //
-// Dirty copies that lose and unusable headers (of another incarnation, half written, of another line size)
-// are erased. Copies of unknown volumes, and copies beyond a volume's end, are wiped. Clean copies need no
-// erasure: they are older than everything that is written later. A clean copy that has superseded a dirty one
-// must stay, because it must do so again if the recovery is interrupted.
+// Dirty copies that lose are erased, and so are unusable headers (of another incarnation, half written, of
+// another line size). Copies of unknown volumes, and copies beyond a volume's end, are wiped. Clean copies
+// need no erasure: they are older than everything that is written later. A clean copy that has superseded a
+// dirty one must stay, because it must do so again if the recovery is interrupted.
 //
 // An engine has millions of clean lines. Those of known volumes that were filled and never written supersede
 // nothing. They are dropped on arrival and are not wiped. Each of the others takes kCleanBytes until

@@ -35,8 +35,9 @@ class SendBuffers {
         return segment;
     }
     uint64_t posted() const noexcept { return posted_; }
-    bool is_signalled() const noexcept { return posted_ % kSignalEvery == 0; }  // the last posted buffer
-    void done(uint64_t posted) noexcept { done_ = posted; }  // that buffer and all before it
+    // True if the last posted buffer is signalled.
+    bool is_signalled() const noexcept { return posted_ % kSignalEvery == 0; }
+    void done(uint64_t posted) noexcept { done_ = posted; }  // that buffer and all before it are complete
 
   private:
     std::unique_ptr<Region> memory_;

@@ -51,7 +51,7 @@ struct Options {
     // The name that the target must prove, with a secret only. If it is empty, the first login accepts any
     // name, and later logins of the session require the same name.
     std::string target_name;
-    fabric::tls::Files tls;  // for tls:// used for tls:// addresses of the target and of cache engines
+    fabric::tls::Files tls;  // used for tls:// addresses of the target and of cache engines
 
     Nanoseconds connect_timeout = from_s(5);
     // From submission to completion, reconnects included. A request may set its own.

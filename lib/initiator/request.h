@@ -68,7 +68,7 @@ enum class Outcome : uint8_t {
     kRefused,      // the target refused the command; see sense
     kShort,        // the target transferred less data than requested but reported GOOD
     kTimedOut,
-    kConnectionLost,  // and not restored in time
+    kConnectionLost,  // the connection was lost and not restored in time
     kWritesLost,      // kFlush: the target's machine has restarted, and earlier writes may be lost
     kVolumeGone,      // deleted, or replaced by another with that name
     kClosed,          // the session is closing

@@ -208,7 +208,7 @@ class Session final : public reactor::Source, private ChannelOwner, private Admi
 
     Discovery discovery_;
     std::vector<VolumeName> names_;
-    std::vector<std::unique_ptr<Volume>> volumes_;  // that were opened, by name and identity
+    std::vector<std::unique_ptr<Volume>> volumes_;  // volumes that were opened, by name and identity
     size_t survey_at_ = 0;
     bool look_again_ = false;
     bool units_unknown_ = false;  // LUNs may denote other units: commands for volumes wait for a survey

@@ -151,7 +151,7 @@ class Engine::SeLink final : public RecordLinkOwner {
     Nanoseconds pause_{};
     std::string last_error_;
     std::unique_ptr<wire::AuthInitiator> auth_;  // exists during authentication; prove() shows the order
-    std::string target_name_;  // that the SE proved in the first join; later ones require it
+    std::string target_name_;  // name that the SE proved in the first join; later joins require it
     std::string refusal_;      // the last rejection that was logged
     bool refused_ = false;     // this connection was rejected, and the reason was logged
 

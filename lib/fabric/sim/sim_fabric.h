@@ -23,7 +23,7 @@ struct SimNetwork {
     uint32_t slow_one_in = 0;  // a message that takes slow_delay
     Nanoseconds slow_delay = from_ms(50);
     uint32_t break_one_in = 0;        // per operation: the connection breaks
-    uint32_t refuse_one_in = 0;       // per connect
+    uint32_t refuse_one_in = 0;       // per connect: it is refused
     uint32_t register_one_in = 0;     // per registration: fails
     bool direct = false;              // Connection::move_now() works, as over shm
     uint32_t indirect_one_in = 0;     // per call of move_now(): fails this time

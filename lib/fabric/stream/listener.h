@@ -70,7 +70,7 @@ class StreamListener : public Listener, private Watched {
     void on_deadline() noexcept override;
     std::unique_ptr<Arrival> take(const Arrival& arrival) noexcept;
     void admit(Descriptor socket) noexcept;
-    void evict_one() noexcept;  // the oldest among the sources that hold the most
+    void evict_one() noexcept;  // evicts the oldest among the sources that hold the most
 
     EventPoller& poller_;
     ListenHandler& handler_;

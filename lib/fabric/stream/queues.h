@@ -28,7 +28,7 @@ struct SendEntry {
     RemoteAddress remote;
     uint32_t length = 0;  // bytes of all segments
     uint32_t immediate = 0;
-    uint32_t number = 0;    // among the requests on the wire
+    uint32_t number = 0;    // its number among the requests on the wire
     uint32_t received = 0;  // READ: bytes received
     Op op = Op::kSend;
     Wait wait = Wait::kAcknowledge;

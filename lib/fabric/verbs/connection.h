@@ -173,7 +173,7 @@ class VerbsConnection final : public Connection, public CmHandler, public ListNo
     std::shared_ptr<Resolution> resolution_;  // exists while the host name is being looked up
     std::vector<SocketAddress> addresses_;    // still to be tried, the next one last
     Nanoseconds connect_by_ = kNever;         // one limit for all addresses together
-    std::array<std::byte, 256> data_;         // first of our request, later of the peer's reject
+    std::array<std::byte, 256> data_;  // private data: first of our request, later of the peer's reject
     uint8_t data_length_ = 0;
     Offer offer_;
     Binding

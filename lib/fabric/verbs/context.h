@@ -62,7 +62,7 @@ class Context {
     CmId anchor_;
     DeviceList list_;
     bool is_known_ = false;  // reports() lists the device
-    ino_t node_ = 0;         // of the uverbs node; it differs for a device that returns under the same name
+    ino_t node_ = 0;         // inode of the uverbs node; differs if the device returns under the same name
     std::vector<std::atomic<uint32_t>> failures_;  // indexed by port number
 };
 

@@ -119,7 +119,7 @@ struct GetAll final : Request {
 // breaks the protocol.
 struct WriteFault {
     uint64_t skip_prepare = 0;  // bit i: send no prepare to the i-th participant
-    uint64_t skip_commit = 0;   // bit i: … no commit
+    uint64_t skip_commit = 0;   // bit i: send no commit to the i-th participant
     bool die_after_prepare = false;
 };
 

@@ -36,13 +36,13 @@ class ReadSet {
         uint32_t torn = 0;
         Fallback fallback = Fallback::kNone;
         bool has_view = false;            // `view` was read in this transaction
-        bool has_cells = false;           // and so were the cells in the chunk
+        bool has_cells = false;           // the cells in the chunk were read in this transaction, too
         Reading wanted = Reading::kNone;  // a bucket of the index, or the slot at `address`
         bool by_index = false;            // `address` comes from the index, and may be another key's
         IndexLookup lookup;
         store::SlotAddress address;
         store::SlotView view;
-        store::Entry entry;  // whose record is being read
+        store::Entry entry;  // the entry whose record is being read
     };
 
     // Starts a transaction with `count` keys.

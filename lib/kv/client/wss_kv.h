@@ -79,7 +79,7 @@ struct wss_kv_read {
     const void* key; /* in */
     size_t key_length;
     int found;          /* out */
-    uint64_t timestamp; /* of the version, even if it is a deletion; 0: never written, or forgotten */
+    uint64_t timestamp; /* that of the version, even if it is a deletion; 0: never written, or forgotten */
     void* value;        /* free it with wss_kv_release(); a zero byte follows it */
     size_t value_length;
 };
@@ -166,7 +166,7 @@ int wss_kv_increment(struct wss_kv* kv, const void* key, size_t key_length, int6
 
 /* Returns non-zero to end the scan. The key is valid during the call. */
 typedef int (*wss_kv_visit)(void* context, const void* key, size_t key_length, uint64_t timestamp);
-/* Visits all keys with `prefix`, partition by partition, in order within each. This is not one transaction. */
+/* Visits all keys with `prefix`, partition by partition, in order within each; not as one transaction. */
 int wss_kv_scan(struct wss_kv* kv, const void* prefix, size_t prefix_length, wss_kv_visit visit,
                 void* context);
 

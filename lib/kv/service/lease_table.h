@@ -58,7 +58,7 @@ class LeaseTable {
     // Returns nullptr if all ids of the range are leased.
     Lease* take(uint64_t nonce, Nanoseconds now, Timestamp clock);
     // Lets a client use its id here, for its connection. Returns nullptr if another client has the id, or if
-    // it would soon meet former clients' timestamps.
+    // this client would soon meet timestamps of former clients.
     Lease* join(uint32_t id, uint64_t nonce, Nanoseconds now, Timestamp clock);
     void leave(Lease& lease, Nanoseconds now, Timestamp clock);
     // The client will not return. `last` is the latest timestamp that it issued.

@@ -27,7 +27,7 @@ class Pool {
     void give(T* object) { free_.push_back(object); }
 
   private:
-    std::deque<T> objects_;  // never moves them
+    std::deque<T> objects_;  // a deque never moves its elements
     std::vector<T*> free_;
 };
 

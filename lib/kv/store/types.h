@@ -65,7 +65,7 @@ enum class Answer : uint8_t {
     kBusy,       // the key is locked, or held by an undecided transaction with conditions, or the prepare
                  // is not durable yet, or a limit is reached: try again
     kNoMemory,   // writes are refused, reads still work
-    kInvalid,    // a limit above, neither writes nor conditions, no timestamp, a repeated key, an expiry not
+    kInvalid,    // malformed: beyond a limit, empty, no timestamp, a repeated key, an expiry that is not
                  // after the timestamp, a tombstone with a value or an expiry
     kIo,         // the log failed: nothing is visible now, but a restart may find it committed
 };

@@ -81,7 +81,7 @@ class ClusterTarget {
     const cache::CacheOptions options_;
     const uint64_t remote_;
     Random random_;
-    reactor::Reactor reactor_;  // the first, of the cache
+    reactor::Reactor reactor_;  // the first reactor, which has the cache
     std::vector<std::unique_ptr<reactor::Reactor>> others_;
     std::vector<reactor::Reactor*> reactors_;
     std::unique_ptr<fabric::Fabric> fabric_, cache_fabric_;

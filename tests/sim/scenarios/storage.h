@@ -61,8 +61,8 @@ struct StorageOptions {
     uint32_t stop_one_in = 0;
     uint32_t death_one_in = 0;      // a start that dies while it takes the image
     uint32_t image_cut_one_in = 0;  // a process is cut off from the image
-    uint32_t link_cut_one_in = 0;   // between the target and a process
-    uint32_t reach_cut_one_in = 0;  // between an engine and a process
+    uint32_t link_cut_one_in = 0;   // the link between the target and a process is cut
+    uint32_t reach_cut_one_in = 0;  // the link between an engine and a process is cut
     uint32_t pause_one_in = 0;      // a process is cut off from everything
     uint32_t silence_one_in = 0;    // the image does not answer
     uint32_t read_only_one_in = 0;  // per start of a process: it is read-only

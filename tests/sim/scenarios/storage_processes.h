@@ -97,7 +97,7 @@ class StorageProcesses {
     StorageResult& result_;
     io::SimImage image_;
     std::vector<Process> processes_;
-    Nanoseconds silent_until_{};  // the image, for all
+    Nanoseconds silent_until_{};  // until then the image answers no process
     bool chain_ended_ = false;
 };
 

@@ -28,7 +28,7 @@ struct Case {
     Operators operators;
 };
 
-// Draws any case. Remote reads are at most as fast as local ones, unless `any_rates` is set.
+// Draws a random case. Remote reads are at most as fast as local ones, unless `any_rates` is set.
 Case any_case(bool any_rates) {
     Case one;
     one.cluster.nodes = *rc::gen::inRange<uint32_t>(1, 6);

@@ -204,7 +204,8 @@ TEST(KvRocksLog, old_decisions_become_the_floor_and_can_still_be_found) {
 }
 
 // While a clock was ahead, decisions with timestamps in the future were written. They must not raise the
-// floor past the clock: clients and other partitions would refuse what is above it.
+// floor past the clock: writes would then need timestamps above the floor, which clients and other partitions
+// refuse as too far ahead.
 TEST(KvRocksLog, old_decisions_ahead_of_the_clock_do_not_become_the_floor) {
     Directory directory;
     Clocks clocks;
