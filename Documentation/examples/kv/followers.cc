@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A follower count that always equals the length of the list. One put_all writes the list, the count and the
-// follower's own entry, so that no reader ever sees a count without its follower, regardless of the order
-// in which the writes and reads are executed.
+// follower's own entry. Readers therefore never see a count that does not match the list, in whatever order
+// the reads and writes are executed.
 //
-// Here each user's list has one writer. Two writers could read the same list and both write it again, which
-// would lose a follower: Read Atomic allows that. A condition on the list would detect it.
+// In this example, each user's list has only one writer. Two writers could read the same list and both write
+// it again, which would lose a follower. Read Atomic isolation permits this. A condition on the list would
+// prevent it.
 //
 //     c++ -std=c++20 -I. -o followers Documentation/examples/kv/followers.cc libwss.a … && ./followers
 //     tcp://…,tcp://…
@@ -25,7 +26,7 @@ static std::vector<std::string> split(const std::string& text, char by) {
     return parts;
 }
 
-// Writer: `fan` follows `idol`. `list` has the idol's followers that the writer has added.
+// Writer: `fan` follows `idol`. `list` contains the followers of `idol` that the writer has added.
 static Status follow(kv::Client& client, const std::string& fan, const std::string& idol,
                      std::vector<std::string>& list) {
     list.push_back(fan);
@@ -39,8 +40,8 @@ static Status follow(kv::Client& client, const std::string& fan, const std::stri
     return put.status;
 }
 
-// Reader: the count, the list and one follower's own entry, as of one moment. False if they contradict each
-// other.
+// Reader: reads the count, the list and one follower's own entry in one transaction. Returns false if they
+// contradict each other.
 static Result<bool> agrees(kv::Client& client, const std::string& idol, const std::string& fan) {
     kv::GetAll get;
     for (const std::string& key :

@@ -2,7 +2,7 @@
 /*
  * A secondary index that always matches its records. One transaction writes a user and the user's entry in the
  * index of cities. When a user moves, one transaction writes the user and the new entry, and deletes the old one.
- * A transaction that reads a user and the entries sees them agree.
+ * A transaction that reads a user and the entries always finds them consistent.
  *
  *     cc -o index index.c -lwss && ./index tcp://10.0.0.1:5600,tcp://10.0.0.2:5600
  */
@@ -22,7 +22,7 @@ static void name(struct names* n, int id, const char* from, const char* to) {
     snprintf(n->new_entry, sizeof n->new_entry, "city:%s:%d", to, id);
 }
 
-/* The user's record and both entries change at once. */
+/* Changes the user's record and both entries in one transaction. */
 static void move(struct wss_kv* kv, int id, const char* from, const char* to) {
     struct names n;
     name(&n, id, from, to);
@@ -35,7 +35,7 @@ static void move(struct wss_kv* kv, int id, const char* from, const char* to) {
     if (wss_kv_put_all(kv, writes, from[0] == '\0' ? 2 : 3, 0, NULL) < 0) errx(1, "%s", wss_kv_error());
 }
 
-/* 1 if the record and the two entries agree. */
+/* Returns 1 if the record and the two entries agree. */
 static int agrees(struct wss_kv* kv, int id, const char* a, const char* b) {
     struct names n;
     name(&n, id, a, b);

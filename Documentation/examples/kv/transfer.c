@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Transfers between accounts, without losing money. Each transfer reads two accounts, and writes both on the condition
- * that no other client has written them since. If one has, the transfer starts again. Several threads transfer at
- * the same time; the sum of all accounts does not change.
+ * Transfers between accounts that lose no money. Each transfer reads two accounts, and writes both on the condition
+ * that no other client has written them since. If another client has, the transfer starts again. Several threads make
+ * transfers at the same time. The sum of all accounts does not change.
  *
  *     cc -o transfer transfer.c -lwss -pthread && ./transfer tcp://10.0.0.1:5600,tcp://10.0.0.2:5600
  */
@@ -33,7 +33,7 @@ static struct wss_kv_write write_of(struct account* account, long balance) {
     return (struct wss_kv_write){account->key, strlen(account->key), account->value, strlen(account->value), 0};
 }
 
-/* Moves `amount`. 0, or -EAGAIN if another client has written one of the accounts since it was read. */
+/* Moves `amount`. Returns 0, or -EAGAIN if another client has written one of the accounts since it was read. */
 static int try_to_move(int from, int to, long amount) {
     struct account accounts[2];
     snprintf(accounts[0].key, sizeof accounts[0].key, "account:%d", from);
