@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Commands that the target does not answer in time.
+ * Handling of commands that the target does not answer in time.
  *
  *   blk-mq's timer (queue/io_timeout, 30 s)
  *     -> ABORT TASK, on the channel of the command
@@ -21,10 +21,10 @@
  * their completions stay in order only within one channel. So each channel gets a request of its
  * own.
  *
- * LUNs: units may get different LUNs meanwhile. An abort or a reset then reaches the unit that has
- * the LUN now, and its success does not end a command that the previous unit executes. So the
- * driver reclaims commands only if the target has reported no changed units since the request was
- * sent, and only commands of the disk concerned.
+ * LUNs: a unit may get a different LUN in the meantime. An abort or a reset then reaches the unit
+ * that has the LUN now, and its success does not end a command that the previous unit executes. So
+ * the driver reclaims only commands of the disk concerned, and only if the target has reported no
+ * changed units since the request was sent.
  *
  * Task management requests have slots and credits of their own, so that they work when stuck
  * commands hold all other credits.
@@ -39,7 +39,7 @@
 /* With more timed-out commands than this, the unit is reset at once. */
 #define WSS_VICTIMS_MAX 8
 
-/* @disk: holds a reference, because a request that has ended no longer does */
+/* @disk: holds a reference, because a request that has ended no longer holds one */
 struct wss_victim {
 	struct gendisk *disk;
 	struct wss_slot *slot;
@@ -48,8 +48,9 @@ struct wss_victim {
 };
 
 /*
- * @all: number of timed-out commands without a response, which may exceed @count. @incomplete: the
- *	first command that was answered and waits for the device; its slot is NULL if there is none
+ * @all: number of timed-out commands without a response, which may exceed @count
+ * @incomplete: the first command that was answered but still waits for the device; its slot is NULL
+ *	if there is none
  */
 struct wss_victims {
 	struct wss_victim of[WSS_VICTIMS_MAX];
@@ -101,7 +102,8 @@ static void wss_tmf_wait(struct wss_chan *chan, const struct wss_tmf *tmf, u32 t
 }
 
 /*
- * Sends a task management request and waits for the response. True: the target executed it.
+ * Sends a task management request and waits for the response. Returns true if the target executed
+ * it.
  * Context: sess->admin_mutex held.
  */
 static bool wss_tmf(struct wss_chan *chan, enum wss_control_slot which, u8 function,
@@ -187,8 +189,8 @@ static bool wss_find_victim(struct request *rq, void *data)
 }
 
 /*
- * True if @lun is certainly still that of the volume: the volume is not in state unsure, and the
- * target has reported no changed units since sess->doubts was @doubts.
+ * Returns true if @lun is certainly still the volume's LUN: the volume is not unsure, and the
+ * target has reported no changed units since sess->doubts had the value @doubts.
  */
 static bool wss_unit_stands(struct wss_volume *vol, const u8 lun[8], int doubts)
 {
@@ -219,11 +221,11 @@ static void wss_reclaim_aborted(struct wss_slot *slot, u64 tag)
 /**
  * wss_abort_command - have the target abort a command of a control slot, and end it
  * @slot: the slot
- * @tag: of the command
+ * @tag: the tag of the command
  * @timeout_ms: how long to wait for the target
  *
- * Context: sleeps, at most @timeout_ms each for an earlier abort and for this one, and at most
- * WSS_COMPLETION_TIMEOUT_MS for a credit; sess->admin_mutex held.
+ * Context: sleeps: at most @timeout_ms for an earlier abort, the same for this one, and at most
+ * WSS_COMPLETION_TIMEOUT_MS for a credit. sess->admin_mutex held.
  * Return: true if the target executed the abort; the slot may still wait for an invalidation.
  */
 bool wss_abort_command(struct wss_slot *slot, u64 tag, u32 timeout_ms)
@@ -252,7 +254,7 @@ static bool wss_abort_task(struct wss_session *sess, const struct wss_victim *vi
 	return true;
 }
 
-/* Selects the commands of one disk on one channel to one LUN. */
+/* Selects the commands that one disk has sent to one LUN on one channel. */
 struct wss_reset_unit {
 	const struct wss_chan *chan;
 	const struct request_queue *q;
@@ -280,8 +282,8 @@ static bool wss_reclaim_request(struct request *rq, void *data)
 }
 
 /*
- * Reclaims the outstanding commands of a disk to its logical unit, on a channel where the reset
- * succeeded. @ping_tag: of the keep-alive that was outstanding before the reset, or 0
+ * Reclaims the commands that a disk has sent to its logical unit, on a channel where the reset
+ * succeeded. @ping_tag: tag of the keep-alive that was outstanding before the reset, or 0
  */
 static void wss_reclaim_unit(struct wss_chan *chan, const struct wss_victim *victim, u64 ping_tag)
 {
@@ -325,7 +327,7 @@ static bool wss_reset_unit(struct wss_session *sess, const struct wss_victim *vi
 	int doubts = atomic_read(&sess->doubts);
 	bool ok;
 
-	/* The unit may have another LUN now, and its old one may belong to another disk. */
+	/* The unit may have another LUN now, and its old LUN may belong to another disk. */
 	if (!wss_unit_stands(victim->disk->private_data, victim->lun, doubts))
 		return false;
 	wss_warn_rl(sess, "/dev/%s: %s: resetting the logical unit", victim->disk->disk_name, why);
@@ -339,7 +341,7 @@ static bool wss_reset_unit(struct wss_session *sess, const struct wss_victim *vi
 	return ok;
 }
 
-/* True: the target no longer executes any of these commands. */
+/* Returns true if the target no longer executes any of these commands. */
 static bool wss_end_victims(struct wss_session *sess, const struct wss_victims *victims)
 {
 	bool few = victims->all <= WSS_VICTIMS_MAX;
@@ -366,9 +368,9 @@ static bool wss_is_incomplete(const struct wss_victim *victim)
 }
 
 /*
- * The target has answered, but the device has not completed the invalidation or the immediate SEND.
- * Waits for it, because an abort has no effect on the device. True: it has completed, or the
- * connection is lost.
+ * Waits for the device, which has not completed the invalidation or the immediate SEND of a command
+ * that the target has answered. An abort has no effect on the device. Returns true if the device
+ * has completed the work request, or the connection is lost.
  */
 static bool wss_await_completion(struct wss_session *sess, const struct wss_victim *victim)
 {

@@ -20,8 +20,8 @@
 #define WSS_ADMIN_RETRY_MS 100
 
 /*
- * A command. Its data is sent from @list to the target, or, without @list, received in
- * sess->admin.buffer.
+ * A command. If @list is set, its data is sent from there to the target. Otherwise its data is
+ * received in sess->admin.buffer.
  */
 struct wss_admin_command {
 	const u8 *lun;
@@ -51,7 +51,7 @@ static void wss_admin_wait(struct wss_session *sess, u32 ms)
 	wait_event_timeout(sess->wait, wss_admin_ended(sess), msecs_to_jiffies(ms));
 }
 
-/* The command has timed out. If an abort does not end it, the end of the connection does. */
+/* The command has timed out. If an abort does not end it, the end of the connection will. */
 static int wss_admin_abort(struct wss_slot *slot, u32 timeout_ms, struct wss_error *err)
 {
 	struct wss_session *sess = slot->chan->sess;
@@ -80,8 +80,9 @@ static int wss_admin_end(struct wss_slot *slot, struct wss_error *err)
 	if (wss_admin_ended(sess))
 		return wss_admin_broken(sess, -ENOTCONN, err);
 	/*
-	 * From now on, units get less time to answer, because requests may wait for the walk. If the
-	 * walk has ended meanwhile, the time limit that its end has set stays.
+	 * From now on units get less time to answer, because requests may wait for the walk over the
+	 * volumes. If the walk has ended meanwhile, it has already set a new time limit, which
+	 * stays.
 	 */
 	if (timeout_ms < WSS_ADMIN_TIMEOUT_MS)
 		cmpxchg(&sess->patience_ms, timeout_ms, WSS_ADMIN_BRIEF_MS);
@@ -154,7 +155,10 @@ static int wss_admin_once(struct wss_session *sess, const struct wss_admin_comma
 	if (ret) {
 		sess->admin.busy = false;
 		atomic_inc(&slot->chan->credits);
-		/* Not @ret itself: callers would mistake it for a response from the target. */
+		/*
+		 * Do not return @ret itself: callers would mistake it for a response from the
+		 * target.
+		 */
 		return wss_fail(err, -ENOMEM, "no memory region for an administrative command");
 	}
 	wss_slot_start(slot, NULL, 0);
@@ -213,7 +217,8 @@ static int wss_admin_run(struct wss_session *sess, const struct wss_admin_comman
  * @bytes: maximum number of data bytes to receive
  * @err: the reason for a failure
  *
- * Context: sleeps, bounded. sess->admin_mutex held; the data is valid until the caller unlocks it.
+ * Context: sleeps, bounded. sess->admin_mutex held; the data is valid until the caller unlocks the
+ * mutex.
  * Return: bytes received, or -errno; -EREMOTEIO: the target rejected the command, see
  * sess->admin.sense; -EBUSY: it may answer later.
  */
@@ -254,7 +259,7 @@ int wss_admin_on_volume(struct wss_session *sess, const u8 lun[8], const u8 *cdb
  * @sess: its state is REMOVING, and the queues of its volumes are quiesced
  *
  * The target answers by closing the connection. The driver waits for this for a short time, but
- * does not need it.
+ * does not depend on it.
  *
  * Context: sleeps, at most WSS_LOGOUT_TIMEOUT_MS.
  */

@@ -4,17 +4,16 @@
  *
  * A map may take long: it connects, sends commands and reads a partition table. Neither an unmap
  * nor a map of another target's volume may wait for it. So a mutex of the session serializes its
- * maps, and another mutex protects the lists. The latter is held only for a bounded time, and during
- * a wait for a target only when the machine shuts down. sess->mappers counts the maps and unmaps in
- * progress. The last of them destroys a session that has no volume.
+ * maps, and another mutex protects the lists. The latter is held only for a bounded time. It is held
+ * while the driver waits for a target only when the machine shuts down. sess->mappers counts the
+ * maps and unmaps in progress. The last of them destroys a session that has no volume.
  *
  * The first map of a session connects it. If that fails, the session leaves the list. Maps that
  * waited for it start again with a new session.
  *
- * With `retry=on` the driver keeps a map that fails for a reason that may pass, such as an
- * unreachable target, as a pending map. It tries the map again every reconnect_delay seconds, or
- * less often after -EBUSY (wss_pending_delay()), until the map succeeds, fails for good or is
- * removed.
+ * With `retry=on` the driver keeps a map that fails for a temporary reason, such as an unreachable
+ * target, as a pending map. It tries the map again every reconnect_delay seconds, or less often
+ * after -EBUSY (wss_pending_delay()), until the map succeeds, fails permanently or is removed.
  */
 #include <linux/idr.h>
 #include <linux/nsproxy.h>
@@ -30,13 +29,13 @@
 #define WSS_PENDING_DELAY_MAX (60UL * HZ)
 
 /**
- * struct wss_pending - a map that is tried again until it succeeds or fails for good
+ * struct wss_pending - a map that is tried again until it succeeds or fails permanently
  * @node: in wss_pendings
  * @id: its number; users name it pendingN
  * @opts: options of the map; holds a reference to the network namespace
  * @work: the next attempt
  * @sess: the session that an attempt uses at present; under wss_map_mutex
- * @gone: removed: no further attempt connects or maps; written under wss_map_mutex
+ * @gone: the map was removed, so no further attempt connects or maps; written under wss_map_mutex
  * @tries: number of attempts
  * @put_off: number of the latest consecutive attempts that ended with -EBUSY, at most 5; used only
  *	by the work
@@ -54,13 +53,13 @@ struct wss_pending {
 	struct wss_error err;
 };
 
-/* Held for reading by maps in progress: unloading waits for their end. */
+/* Maps in progress hold this lock for reading, so that unloading waits for their end. */
 static DECLARE_RWSEM(wss_maps_sem);
 /* Protects the variables below. Held only for a bounded time, whatever targets do. */
 static DEFINE_MUTEX(wss_map_mutex);
 static LIST_HEAD(wss_sessions);
 static LIST_HEAD(wss_pendings);
-static bool wss_closing; /* the module is being unloaded, or the machine shut down */
+static bool wss_closing; /* the module is being unloaded, or the machine is shutting down */
 static DEFINE_IDA(wss_pending_ida);
 
 static struct wss_session *wss_session_find(const struct wss_options *opts)
@@ -136,8 +135,8 @@ static int wss_map_volume(struct wss_session *sess, const char *spec, struct wss
 }
 
 /*
- * Joins a session, or a new one if there is none; wss_session_leave() is its mirror. @pending: the
- * pending map of this attempt, or NULL
+ * Joins the session of @opts, and creates it if there is none. wss_session_leave() is its mirror.
+ * @pending: the pending map of this attempt, or NULL
  */
 static struct wss_session *wss_session_join(const struct wss_options *opts, struct wss_pending *pending,
 					    struct wss_error *err)
@@ -235,7 +234,7 @@ static int wss_map_try(const struct wss_options *opts, struct wss_pending *pendi
 	}
 	if (!ret && !*again)
 		ret = wss_session_first_connect(sess, err);
-	/* Connecting takes long: check again. */
+	/* Connecting may have taken long: check again. */
 	if (!ret && pending && READ_ONCE(pending->gone))
 		ret = wss_fail(err, -EINTR, "the pending map was removed");
 	if (!ret && !*again)
@@ -264,7 +263,7 @@ static int wss_map_once(const struct wss_options *opts, struct wss_pending *pend
  * Pending maps
  */
 
-/* True if the same map may succeed later without a change to it. */
+/* Returns true if the same map may succeed later without a change to its options. */
 static bool wss_worth_retrying(int error)
 {
 	switch (error) {
@@ -318,7 +317,10 @@ static void wss_pending_work(struct work_struct *work)
 	pending->tries++;
 	pending->err = err;
 	if (pending->gone) {
-		/* Removed meanwhile: the remover waits for this work and frees the map. */
+		/*
+		 * The map was removed in the meantime. The remover waits for this work and
+		 * frees the map.
+		 */
 	} else if (ret && wss_worth_retrying(ret)) {
 		queue_delayed_work(wss_wq(map), &pending->work, wss_pending_delay(pending, ret));
 	} else {
@@ -361,8 +363,8 @@ static int wss_pending_add(const struct wss_options *opts, const struct wss_erro
 }
 
 /*
- * Cuts an attempt in progress short, unless other maps use its session. Waits for its end and frees
- * the pending map. Context: no lock held.
+ * Cuts an attempt in progress short, unless other maps use its session. Waits until the attempt has
+ * ended, and frees the pending map. Context: no lock held.
  */
 static void wss_pending_remove(struct wss_pending *pending)
 {
@@ -377,7 +379,10 @@ static void wss_pending_remove(struct wss_pending *pending)
 	mutex_unlock(&wss_map_mutex);
 }
 
-/* Removes a pending map from the list, so that only the caller can use it; @id -1: any. */
+/*
+ * Removes a pending map from the list, so that only the caller can use it. @id: its number;
+ * -1: any map
+ */
 static struct wss_pending *wss_pending_take(int id)
 {
 	struct wss_pending *pending;
@@ -451,9 +456,9 @@ int wss_map(struct wss_options *opts, struct wss_error *err)
  */
 
 /*
- * Claims a disk for removal, and counts as a mapper of its session. @disk_name may be NULL, for any disk
- * that is not claimed yet. Return: the disk's volume, or an error pointer. With @force, NULL if the disk
- * is claimed already: its removal then no longer waits for requests.
+ * Claims a disk for removal, and counts the caller as a mapper of its session. @disk_name may be NULL,
+ * for any disk that is not claimed yet. Return: the disk's volume, or an error pointer. With @force,
+ * NULL if the disk is claimed already: its removal then no longer waits for requests.
  */
 static struct wss_volume *wss_claim_disk(const char *disk_name, bool force, struct wss_error *err)
 {
@@ -533,7 +538,8 @@ int wss_unmap(const char *name, bool force, struct wss_error *err)
 /**
  * wss_close_maps - prevent further maps from beginning, pending ones included
  *
- * Maps that connect are cut short; others are not waited for. Context: sleeps, bounded.
+ * Cuts short the maps that are connecting, and does not wait for the others. Context: sleeps,
+ * bounded.
  */
 void wss_close_maps(void)
 {
@@ -567,7 +573,7 @@ void wss_unmap_all(void)
 	wss_end_maps();
 	for (;;) {
 		mutex_lock(&wss_map_mutex);
-		/* A process may be about to open it, or to close it. */
+		/* A process may be about to open the disk, or to close it. */
 		vol = wss_claim_disk(NULL, true, &err);
 		mutex_unlock(&wss_map_mutex);
 		if (IS_ERR(vol))

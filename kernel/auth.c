@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Authentication: the target proves that it knows the secret of `initiator=` and that it has the
- * expected name, and then each channel proves the same secret, between the login and the first
- * command (Documentation/protocol.md, 5.5).
+ * Authentication, on each channel between the login and the first command
+ * (Documentation/protocol.md, 5.5). The target proves that it knows the secret of `initiator=` and
+ * that it has the expected name. Then the driver proves that it knows the secret as well.
  *
  * The secret is a key of type `logon`, named `wss:NAME`, which user space can add but not read. The
  * driver looks it up in the keyrings of the process that maps the volume. It keeps a reference to
@@ -132,7 +132,10 @@ static void wss_auth_put_label(u8 label[WSS_AUTH_LABEL_BYTES], const char *text)
 	memcpy(label, text, strlen(text));
 }
 
-/* Replaces the secret in @hash by the key that is derived from it for the target of the challenge. */
+/*
+ * Replaces the secret in @hash with the key that is derived from it for the target that sent the
+ * challenge.
+ */
 static int wss_auth_derive_key(struct crypto_shash *hash, const struct wss_auth *auth)
 {
 	struct {
@@ -244,7 +247,7 @@ void wss_auth_recv(struct wss_chan *chan, const void *data, u32 bytes)
 		memcpy(&auth->challenge, data, sizeof(auth->challenge));
 	} else if (opcode == WSS_SRP_AUTH_RESULT && bytes >= sizeof(auth->result)) {
 		memcpy(&auth->result, data, sizeof(auth->result));
-		/* It is awaited only after the target has proved its identity. */
+		/* The result is awaited only after the target has proved its identity. */
 		auth->proven = auth->result.status == WSS_AUTH_GRANTED;
 	} else {
 		wss_chan_protocol_error(chan, "short authentication message");
@@ -271,7 +274,7 @@ static void wss_auth_poll(struct wss_chan *chan)
 static int wss_auth_wait(struct wss_chan *chan, struct wss_error *err)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(WSS_AUTH_TIMEOUT_MS);
-	/* No task polls a polled channel yet. */
+	/* A polled channel is not polled by any task yet. */
 	unsigned long nap = chan->polled ? msecs_to_jiffies(WSS_AUTH_POLL_MS) :
 					   msecs_to_jiffies(WSS_AUTH_TIMEOUT_MS);
 	const char *broken;
@@ -315,7 +318,7 @@ static void wss_auth_fill_start(struct wss_chan *chan)
 	strscpy(start->name, chan->sess->opts.initiator, sizeof(start->name));
 }
 
-/* The name consists of characters that can be printed, and zeroes follow it. */
+/* Returns true if the name consists of printable characters, followed only by zeroes. */
 static bool wss_auth_name_is_valid(const char name[WSS_AUTH_NAME_BYTES])
 {
 	size_t length = strnlen(name, WSS_AUTH_NAME_BYTES);
@@ -344,7 +347,7 @@ static int wss_auth_check_name(const struct wss_chan *chan, struct wss_error *er
 	return 0;
 }
 
-/* Checks the proof of the target. The key is that derived for its name. */
+/* Checks the target's proof. Its key is the one that was derived for the target's name. */
 static int wss_auth_verify(const struct wss_chan *chan, struct crypto_shash *hash,
 			   struct wss_error *err)
 {
@@ -391,7 +394,7 @@ static int wss_auth_take_result(struct wss_chan *chan, struct wss_error *err)
 	if (result->status != WSS_AUTH_GRANTED)
 		return wss_fail(err, -EACCES, "login rejected by the target: %*pE",
 				(int)strnlen(result->text, sizeof(result->text)), result->text);
-	/* Later logins require the name of the first. */
+	/* Later logins require the name that the first login has proved. */
 	if (!sess->target_name[0])
 		memcpy(sess->target_name, chan->auth.challenge.name, sizeof(sess->target_name));
 	return 0;

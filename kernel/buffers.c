@@ -108,7 +108,7 @@ static void wss_slot_init(struct wss_chan *chan, unsigned int index)
 
 /**
  * wss_slots_alloc - allocate the slots of a channel, each with its region
- * @chan: logged in; chan->banks is set, with sess->tag_depth slots each
+ * @chan: logged in; chan->banks is set; each bank has sess->tag_depth slots
  * Return: 0 or -errno; call wss_slots_free() even after a failure.
  */
 int wss_slots_alloc(struct wss_chan *chan)
@@ -145,7 +145,7 @@ int wss_slots_alloc(struct wss_chan *chan)
 		if (ret)
 			return ret;
 	}
-	/* From here on responses find their slots. */
+	/* From here on, responses find their slots. */
 	smp_store_release(&chan->nr_slots, count - WSS_CONTROL_SLOTS);
 	return 0;
 }

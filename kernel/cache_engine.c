@@ -5,8 +5,8 @@
  *
  * A channel has one queue pair to each engine that the target names, at most WSS_ENGINES. The queue
  * pair uses the session's protection domain, so that the engine can reach the regions of commands,
- * and the channel's completion queue, so that one context polls all. An engine WRITEs parts of a
- * read's data with the low bits of the command's tag in the immediate value. The read has ended
+ * and the channel's completion queue, so that one context polls all of them. An engine WRITEs parts
+ * of a read's data with the low bits of the command's tag in the immediate value. The read has ended
  * when all its bytes have arrived.
  *
  * When the target sends RETRY, because an engine will not answer a command, the queue pair to the
@@ -132,8 +132,8 @@ static int wss_engine_step(struct wss_engine *engine, struct rdma_cm_event *even
 	switch (event->event) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
 		/*
-		 * Regions belong to one device: an engine reached through another one cannot be
-		 * used.
+		 * Regions belong to one device, so an engine that is reached through another
+		 * device cannot be used.
 		 */
 		return cm_id->device == engine->chan->ibdev ?
 			       rdma_resolve_route(cm_id, WSS_CM_TIMEOUT_MS) : -EXDEV;
@@ -173,7 +173,7 @@ static void wss_engine_quiesce(struct wss_engine *engine)
 {
 	struct ib_qp_attr attr = { .qp_state = IB_QPS_ERR };
 
-	/* Waits for a running event; later ones create no queue pair. */
+	/* Waits for an event that is being handled. Later events create no queue pair. */
 	rdma_lock_handler(engine->cm_id);
 	wss_engine_set_state(engine, WSS_ENGINE_CLOSING);
 	rdma_unlock_handler(engine->cm_id);
@@ -200,9 +200,10 @@ static void wss_engine_drain(struct wss_engine *engine, unsigned long deadline)
 	if (wait_for_completion_timeout(&engine->drained, left))
 		return;
 	/*
-	 * A queue pair that does not flush is destroyed nevertheless; its commands time out. No
-	 * poller may use the entry for it afterwards: the entry may then belong to another
-	 * connection, with a count of its own. Pollers run in softirq, or hold a spinlock.
+	 * A queue pair that does not flush is destroyed nevertheless; its commands time out.
+	 * Afterwards no poller may use the entry for this queue pair, because the entry may then
+	 * belong to another connection with its own count. Pollers run in softirq, or hold a
+	 * spinlock.
 	 */
 	wss_engine_renew(engine);
 	synchronize_rcu();
@@ -290,7 +291,7 @@ static void wss_engine_start(struct wss_chan *chan, const struct wss_srp_cache_e
 		if (READ_ONCE(chan->engines[i].state) == WSS_ENGINE_FREE)
 			engine = &chan->engines[i];
 	}
-	/* An unreachable engine does no harm: the target answers the reads. */
+	/* If an engine is unreachable, nothing is lost: the target answers the reads. */
 	if (!engine || wss_engine_address(chan->sess, news->uri, &addr))
 		return;
 	engine->chan = chan;
@@ -443,7 +444,7 @@ void wss_recv_retry(struct wss_chan *chan, const struct wss_srp_retry *msg, u32 
 	queue_work(wss_wq(engine), &chan->engine_work);
 }
 
-/* Counts a part of a read's data. False: it belongs to no read in flight. */
+/* Counts a part of a read's data. Returns false if it belongs to no read in flight. */
 static bool wss_engine_part(struct wss_chan *chan, const struct ib_wc *wc, struct io_comp_batch *iob)
 {
 	u32 imm = be32_to_cpu(wc->ex.imm_data);
@@ -456,7 +457,7 @@ static bool wss_engine_part(struct wss_chan *chan, const struct ib_wc *wc, struc
 		return false;
 	slot = &chan->slots[index];
 	tag = READ_ONCE(slot->live);
-	/* An empty part is invalid: it would end a write. */
+	/* An empty part is invalid, because it would end a write. */
 	if (!tag || !wc->byte_len || wc->byte_len > slot->expected - slot->arrived)
 		return false;
 	slot->arrived += wc->byte_len;

@@ -31,14 +31,14 @@ struct wss_queue {
 };
 
 /**
- * struct wss_auth - the messages that a channel exchanges before its first command. The proofs cover
- * all of them except the proofs in @challenge, and @result (auth.c)
+ * struct wss_auth - the messages that a channel exchanges before its first command. The proofs cover all
+ * of them, except the proofs in @challenge and the whole of @result (auth.c)
  * @login_req: LOGIN_REQ as sent
  * @login_rsp: LOGIN_RSP as received
  * @start: the driver's AUTH_START
  * @challenge: the target's AUTH_CHALLENGE
  * @result: the target's AUTH_RESULT
- * @binding: of the connection; the proofs cover it as well
+ * @binding: the binding of the connection, which the proofs cover as well
  * @awaited: opcode of the next message from the target; 0: it has been received, and the receive
  *	side does not write to this structure
  * @granted: WSS_CAP_AUTHENTICATE was negotiated
@@ -65,8 +65,8 @@ struct wss_auth {
  * @status: enum wss_srp_tsk_mgmt_status of the response; valid while @busy is false; meaningless
  *	for a keep-alive
  *
- * Each control slot has its own, so that a late response to an ABORT TASK cannot be mistaken for
- * the response to the reset that followed it.
+ * Each control slot has its own structure, so that a late response to an ABORT TASK cannot be
+ * mistaken for the response to the reset that followed it.
  */
 struct wss_tmf {
 	bool busy;
@@ -145,7 +145,8 @@ struct wss_chan {
 	bool reply_busy;	    /* WSS_MESSAGE_REPLY is in flight */
 	u8 reply_next;		    /* opcode of the next reply; 0: none */
 	u64 reply_next_tag;
-	u64 vain_since;		    /* start (ns) of polls that find nothing; 0: none. Unlocked */
+	u64 vain_since;		    /* time (ns) since which polls find nothing; 0: the last
+	               		     * one found something. Unlocked */
 
 	/* Not used in the hot path. */
 	struct rdma_cm_id *cm_id;
@@ -160,8 +161,8 @@ struct wss_chan {
 	bool connect_done;	    /* the attempt has ended with @connect_status */
 	int connect_status;
 	u32 reject_reason;	    /* enum wss_srp_rej_reason of a refused login, else 0 */
-	u32 granted;		    /* credits of the login that the driver uses */
-	u32 reserved;		    /* the part of them that is reserved for control slots */
+	u32 granted;		    /* credits granted by the login that the driver uses */
+	u32 reserved;		    /* credits of these that are reserved for control slots */
 	u8 banks;		    /* number of queues that it serves */
 	u32 slot_count;		    /* slots allocated, control slots included */
 	struct wss_tmf tmf[WSS_TMF_SLOTS]; /* by control slot, beginning with WSS_SLOT_ABORT */

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * All channels of a session: connected, assigned to its hardware queues, and ended.
+ * All channels of a session: how they are connected, assigned to hardware queues, and taken down.
  *
  * wss_chans_start() connects channel 0, which opens the session on the target (MULTICHAN_SINGLE),
- * and then the others at once, which join it (MULTICHAN_MULTI). A target may grant fewer channels
- * than requested, and a different number after a reconnection. A channel then serves several
- * hardware queues, with separate slots for each. The slots are therefore allocated last.
- * wss_chans_take_down() frees the resources of a channel in any state (teardown.c).
+ * and then all others at the same time, which join the session (MULTICHAN_MULTI). A target may
+ * grant fewer channels than requested, and a different number after a reconnection. A channel then
+ * serves several hardware queues, with separate slots for each. The slots are therefore allocated
+ * last. wss_chans_take_down() frees the resources of a channel in any state (teardown.c).
  */
 #include "fault.h"
 #include "log.h"
@@ -88,7 +88,7 @@ static int wss_first_chan_start(struct wss_session *sess, struct wss_error *err)
 		if (ret == -ESTALE && stale++ < WSS_STALE_MAX)
 			continue;
 		/*
-		 * Some stock targets accept only shorter commands: request less immediate data,
+		 * Some stock targets accept only shorter commands. So request less immediate data,
 		 * down to none.
 		 */
 		if (chan->reject_reason != WSS_SRP_REJ_REQ_IT_IU_LENGTH_TOO_LARGE || !sess->request_imm)
@@ -98,8 +98,8 @@ static int wss_first_chan_start(struct wss_session *sess, struct wss_error *err)
 }
 
 /*
- * Counts the channels [from, to) that are up, until the first that is not. That one and all after
- * it are taken down.
+ * Counts the channels that are up, starting at @from, up to the first that is not up or to @to
+ * (exclusive). Takes down the channels from there to @to.
  */
 static u32 wss_count_up(struct wss_session *sess, u32 from, u32 to, struct wss_error *err)
 {
@@ -162,7 +162,10 @@ static int wss_queues_start(struct wss_session *sess, struct wss_error *err)
 
 static void wss_chans_end(struct wss_session *sess)
 {
-	/* The cause of this call has woken the sender of an outstanding administrative command. */
+	/*
+	 * The event that led to this call has woken the sender of an outstanding administrative
+	 * command.
+	 */
 	mutex_lock(&sess->admin_mutex);
 	wss_chans_take_down(sess->chans, sess->nr_queues);
 	mutex_unlock(&sess->admin_mutex);

@@ -4,8 +4,9 @@
  * what an older one lacks. Kbuild searches the kernel's headers for each interface (WSS_HAVE_*),
  * because distributions backport newer interfaces, which the version number does not reveal.
  *
- * Built for and run on Debian's 6.1, 6.12 and 7.3. Between two of these kernels, an interface
- * may have had a third form. The driver does not compile on kernels with that form.
+ * The driver is built for, and tested on, Debian's kernels 6.1, 6.12 and 7.3. Between two of these
+ * kernels, an interface may have had a third form. The driver does not compile on kernels with
+ * that form.
  */
 #ifndef WSS_COMPAT_H
 #define WSS_COMPAT_H
@@ -110,7 +111,10 @@ static inline void wss_unfreeze(struct request_queue *q)
 #ifdef WSS_HAVE_RQ_LIST
 #define WSS_RQ_LIST struct rq_list
 
-/** wss_rq_list_put_back - put back the requests that queue_rqs could not send, in their order */
+/**
+ * wss_rq_list_put_back - put back the requests that queue_rqs could not send, in the same
+ * order
+ */
 static inline void wss_rq_list_put_back(struct rq_list *list, struct request *first,
 					struct request *last)
 {
@@ -141,7 +145,10 @@ static inline bool wss_batch_empty(const struct io_comp_batch *iob)
  * Queue limits and features: passed at the creation of a queue; set one by one in older kernels
  */
 #ifdef WSS_HAVE_FEATURES
-/** wss_alloc_disk - allocate a disk with @limits and @features; or an error pointer */
+/**
+ * wss_alloc_disk - allocate a disk with @limits and @features; returns the disk or an error
+ * pointer
+ */
 static inline struct gendisk *wss_alloc_disk(struct blk_mq_tag_set *set,
 					     struct queue_limits *limits, blk_features_t features,
 					     void *data)
@@ -163,8 +170,8 @@ static inline bool wss_lock_limits(struct request_queue *q, struct queue_limits 
 }
 
 /**
- * wss_change_cache - change the kind of write cache, while requests continue; false: another user
- * is changing the limits
+ * wss_change_cache - change the kind of write cache, while requests continue; returns false if
+ * another user is changing the limits
  */
 static inline bool wss_change_cache(struct request_queue *q, blk_features_t features)
 {
@@ -204,7 +211,7 @@ static inline int wss_change_limits(struct request_queue *q, const struct queue_
 	return queue_limits_commit_update(q, &limits);
 }
 
-/** wss_alloc_queue - allocate a queue without a disk; or an error pointer */
+/** wss_alloc_queue - allocate a queue without a disk; returns it or an error pointer */
 static inline struct request_queue *wss_alloc_queue(struct blk_mq_tag_set *set)
 {
 	return blk_mq_alloc_queue(set, NULL, NULL);
@@ -229,8 +236,8 @@ static inline void wss_set_limits(struct request_queue *q, const struct queue_li
 	blk_queue_io_min(q, limits->io_min);
 	blk_queue_io_opt(q, limits->io_opt);
 	/*
-	 * Setting max_hw_sectors, or the limit of discards, resets the user's setting below it. So
-	 * set them only if they change.
+	 * Setting max_hw_sectors, or the limit of discards, also resets a lower limit that the
+	 * user has set. So set them only if they change.
 	 */
 	if (queue_max_hw_sectors(q) != limits->max_hw_sectors)
 		blk_queue_max_hw_sectors(q, limits->max_hw_sectors);

@@ -70,7 +70,7 @@ static int wss_on_route_resolved(struct wss_chan *chan)
 	struct rdma_conn_param param = {
 		.private_data = &req,
 		.private_data_len = sizeof(req),
-		/* The target reads write data by RDMA READ: allow many at once. */
+		/* The target reads write data by RDMA READ, so allow many at the same time. */
 		.responder_resources = clamp(attrs->max_qp_rd_atom, 1, 128),
 		.initiator_depth = clamp(attrs->max_qp_init_rd_atom, 1, 128),
 		.flow_control = 1,
@@ -192,7 +192,7 @@ static int wss_on_cm_event(struct wss_chan *chan, struct rdma_cm_event *event)
  */
 static int wss_cm_event(struct rdma_cm_id *cm_id, struct rdma_cm_event *event)
 {
-	/* Queue pairs are allocated here, and recovery waits for them. */
+	/* Queue pairs are allocated here, and recovery waits for these allocations. */
 	unsigned int noio = memalloc_noio_save();
 	struct wss_chan *chan = cm_id->context;
 	int ret = 0;

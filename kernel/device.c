@@ -14,7 +14,7 @@ static LIST_HEAD(wss_devices);
 /* Protects wss_devices, and the list of sessions of each device. */
 static DEFINE_MUTEX(wss_devices_mutex);
 
-/* -ENODEV: the device is being removed. */
+/* Returns -ENODEV if the device is being removed. */
 static int wss_device_get(struct wss_session *sess, struct ib_device *ibdev)
 {
 	struct wss_device *wdev;
@@ -45,8 +45,8 @@ static void wss_device_put(struct wss_session *sess)
 }
 
 /*
- * Bytes that can be mapped for a device at once: a bounce buffer or an IOMMU may accept less than
- * one request transfers.
+ * Bytes that can be mapped for a device at the same time. A bounce buffer or an IOMMU may accept
+ * less than one request transfers.
  */
 static u32 wss_max_mapping(struct ib_device *ibdev)
 {

@@ -61,7 +61,10 @@ static void wss_copy_name(char *to, size_t size, const u8 *from, size_t len)
 	to[i] = '\0';
 }
 
-/* Parses NAME:IDENTITY. The name contains no colon. The NAA designator has the same identity. */
+/*
+ * Parses NAME:IDENTITY. The name contains no colon. The NAA designator states the same
+ * identity.
+ */
 static void wss_take_our_name(const u8 *from, size_t len, struct wss_lun_id *id)
 {
 	char *colon;

@@ -30,7 +30,7 @@ void wss_note_unflushed(const struct request *rq)
 }
 
 /*
- * Retries from an earlier connection do not count: the target is not responsible for the time in
+ * Retries on an earlier connection do not count: the target is not responsible for the time in
  * between.
  */
 static void wss_retry_afresh(struct request *rq)
@@ -71,7 +71,7 @@ bool wss_retry_busy(struct request *rq)
 	return time_before(jiffies, pdu->busy_until);
 }
 
-/* True: the request is to be sent again after @delay_ms. */
+/* Returns true if the request is to be sent again after @delay_ms. */
 static bool wss_retry(struct request *rq, enum wss_disposition disposition, unsigned int *delay_ms)
 {
 	struct wss_pdu *pdu = blk_mq_rq_to_pdu(rq);
@@ -129,7 +129,7 @@ static void wss_end_request(struct request *rq, struct io_comp_batch *iob)
 	else
 		disposition = status ? WSS_END :
 				       wss_decide_disposition(&pdu->sense, req_op(rq), &status, &news);
-	/* Before the next submission, which must not reach a different unit. */
+	/* This precedes the next submission, which must not reach a different unit. */
 	wss_session_news(vol->sess, news);
 	if (READ_ONCE(vol->state) != WSS_VOLUME_DEAD && wss_retry(rq, disposition, &delay_ms)) {
 		wss_stat_inc(vol->sess, retries);
@@ -312,10 +312,10 @@ bool wss_slot_reclaim(struct wss_slot *slot, u64 tag)
 }
 
 /*
- * Puts a lost request back into its queue. It fails instead if it was lost too often and for too
- * long, because it may be what breaks the connections. One of these conditions alone is not a sign
- * of that: the target may be away for a long time, and the network may break many connections in a
- * short time.
+ * Puts a lost request back into its queue. The request fails instead if it was lost too often and
+ * for too long, because it may be the cause of the losses. One of these conditions alone does not
+ * indicate that: the target may be away for a long time, and the network may break many
+ * connections in a short time.
  */
 static void wss_requeue_lost(struct request *rq)
 {

@@ -50,7 +50,10 @@ static bool wss_should_fail(enum wss_fault fault)
 	return should_fail(&wss_fault_attrs[fault], 1);
 }
 
-/* A fault attribute may be enabled at any time without notice, so the hooks are always active. */
+/*
+ * A fault attribute may be enabled at any time, without notice to the driver. So the hooks are
+ * always active.
+ */
 static void wss_create_attrs(struct dentry *folder)
 {
 #define WSS_FAULT_FILE(name, help) \
@@ -100,7 +103,7 @@ WSS_FAULTS(WSS_FAULT_PARAM)
  * @fault: the fault
  *
  * Context: any.
- * Return: true as often as was requested.
+ * Return: true if it happens.
  */
 bool wss_fault_fires(enum wss_fault fault)
 {

@@ -2,8 +2,8 @@
 /*
  * Fault injection, so that tests can take every rare path.
  *
- * Each fault is a module parameter in every build, wss.force_NAME=N: it happens every N-th time; 0:
- * never. In kernels with CONFIG_FAULT_INJECTION_DEBUG_FS each is a fault attribute as well
+ * Each fault is a module parameter in every build: with wss.force_NAME=N it happens every N-th time,
+ * with N=0 never. In kernels with CONFIG_FAULT_INJECTION_DEBUG_FS each is a fault attribute as well
  * (/sys/kernel/debug/wss/fail_NAME, see Documentation/fault-injection/ of the kernel), and every hook
  * tests its fault. In other kernels, the cost is a patched-out jump while all faults are off.
  */

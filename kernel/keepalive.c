@@ -2,10 +2,10 @@
 /*
  * Keep-alive: shows the target that the initiator is alive, and detects a dead target.
  *
- * It runs while the channels are logged in, in every state of the session. During a walk over the
- * volumes an administrative command may last longer than the target waits for a message. A
- * keep-alive therefore has its own slot, and its own credit if it costs one and the target grants
- * enough of them.
+ * Keep-alives are sent while the channels are logged in, in every state of the session. During a
+ * walk over the volumes (revalidate.c), an administrative command may last longer than the target
+ * waits for a message. A keep-alive therefore has its own slot, and its own credit if it costs one
+ * and the target grants enough of them.
  */
 #include "log.h"
 #include "wss.h"
@@ -25,8 +25,9 @@ static u32 wss_keepalive_limit_ms(const struct wss_session *sess)
 }
 
 /*
- * Chooses the unit for TEST UNIT READY: the same one while it answers, and only a present one,
- * because an absent one may never answer. LUN 0 if no volume is present. Context: ping_mutex held.
+ * Chooses the unit for TEST UNIT READY. The choice stays the same while the unit answers. An
+ * absent unit is not chosen, because it may never answer. If no volume is present, LUN 0 is
+ * chosen. Context: ping_mutex held.
  */
 static void wss_ping_lun(struct wss_session *sess, u8 lun[8])
 {
@@ -83,8 +84,8 @@ static u32 wss_received(struct wss_session *sess)
 }
 
 /*
- * Aborts a TEST UNIT READY, because the unit, and not the target, may be silent. If the target ends
- * the command, the next one can go to another unit.
+ * Aborts a TEST UNIT READY, because perhaps only the unit is silent, and not the target. If the
+ * target ends the command, the next one can go to another unit.
  */
 static void wss_ping_abort(struct wss_slot *slot, u32 timeout_ms)
 {
@@ -101,8 +102,9 @@ static void wss_ping_abort(struct wss_slot *slot, u32 timeout_ms)
 
 /*
  * True if the target has neither answered nor ended a command for a long time. The command holds a
- * credit, which I/O may need if the target grants few. A request without a credit has no timer yet.
- * @timeout_ms: of a keep-alive; the limit leaves time for more than one abort.
+ * credit, which I/O may need if the target grants few. A request that waits for such a credit has
+ * no timer yet.
+ * @timeout_ms: time-out of a keep-alive; the limit leaves time for more than one abort.
  */
 static bool wss_ping_stuck(struct wss_chan *chan, enum wss_control_slot which, u32 timeout_ms)
 {
@@ -130,7 +132,7 @@ static bool wss_ping_send(struct wss_slot *slot)
 
 /*
  * Sends a keep-alive and waits. Any message of the target on any channel is a sign of life, because
- * a unit may take long to answer or never do so. Context: sleeps, about @timeout_ms;
+ * a unit may take long to answer, or may never answer. Context: sleeps, about @timeout_ms;
  * sess->ping_mutex held and sess->up set.
  */
 static void wss_ping(struct wss_session *sess, u32 timeout_ms)
@@ -145,7 +147,10 @@ static void wss_ping(struct wss_session *sess, u32 timeout_ms)
 		wss_session_error(sess, "the target neither answers a keep-alive nor ends it");
 		return;
 	}
-	/* The last keep-alive may be outstanding. Without a credit the next one is sent later. */
+	/*
+	 * The last keep-alive may still be outstanding. If there is no credit, the next one is
+	 * sent later.
+	 */
 	if (!smp_load_acquire(&ping->busy) && !wss_ping_send(slot))
 		return;
 	if (wait_event_timeout(sess->wait, wss_ping_ended(sess, ping), msecs_to_jiffies(timeout_ms - abort_ms)))
@@ -180,8 +185,8 @@ void wss_keepalive_work(struct work_struct *work)
 }
 
 /**
- * wss_keepalive_start - start keep-alives, now that the channels are logged in; the first one
- * precedes the target's time-out
+ * wss_keepalive_start - start keep-alives, now that the channels are logged in; the first one is
+ * sent before the target's time-out
  * @sess: the session
  */
 void wss_keepalive_start(struct wss_session *sess)

@@ -11,12 +11,12 @@
 #include "uapi/wss_srp.h"
 
 /*
- * Maximum number of queue pairs per session, without those for polled I/O, of which there are at
- * most half as many. One per CPU is enough, and each costs the target memory.
+ * Maximum number of queue pairs per session. Those for polled I/O, at most half as many, are not
+ * included. One per CPU is enough, and each one takes memory of the target.
  */
 #define WSS_MAX_CHANNELS 32
 #define WSS_DEFAULT_CHANNELS 8
-/* Maximum number of commands per channel. The low 16 bits of a tag are the index of the slot. */
+/* Maximum number of commands per channel. The low 16 bits of a tag are the index of its slot. */
 #define WSS_MAX_DEPTH 1024
 #define WSS_DEFAULT_DEPTH 128
 static_assert(WSS_MAX_DEPTH < WSS_FUSED_TAG_MASK, "a fused completion has 16 bits for the slot");
@@ -74,11 +74,14 @@ static_assert((WSS_MAX_CHANNELS + WSS_MAX_CHANNELS / 2) * WSS_MAX_DEPTH + WSS_CO
 #define WSS_POLL_BATCH 16
 #define WSS_POLL_BUDGET 256
 /*
- * Longer than a response takes on a fast network. A poller that has found nothing for this long
- * yields the processor.
+ * This is longer than a response takes on a fast network. A poller that has found nothing for this
+ * long yields the processor.
  */
 #define WSS_POLL_VAIN_NS (20 * NSEC_PER_USEC)
-/* REPORT LUNS of 2047 volumes, or READ KEYS with 2047 registrations. Other responses are smaller. */
+/*
+ * Enough for REPORT LUNS of 2047 volumes, or READ KEYS with 2047 registrations. Other responses
+ * are smaller.
+ */
 #define WSS_ADMIN_BYTES 16384
 #define WSS_MAX_LUNS (WSS_ADMIN_BYTES / 8 - 1)
 /* Maximum number of immediate retries per request and login. */
@@ -98,10 +101,13 @@ static_assert((WSS_MAX_CHANNELS + WSS_MAX_CHANNELS / 2) * WSS_MAX_DEPTH + WSS_CO
 #define WSS_ADMIN_TIMEOUT_MS 10000
 /*
  * Time limit for the first unit that does not respond while requests wait for a walk over the
- * volumes ...
+ * volumes.
  */
 #define WSS_ADMIN_RECOVERY_MS 3000
-/* ... and for each further one. These units are examined again when no request waits. */
+/*
+ * Time limit for each further unit in such a walk. These units are examined again when no
+ * request waits.
+ */
 #define WSS_ADMIN_BRIEF_MS 300
 #define WSS_LOGOUT_TIMEOUT_MS 500
 /* Longest wait for the response to a task management request. */

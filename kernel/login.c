@@ -6,13 +6,13 @@
 #include "fault.h"
 #include "wss.h"
 
-/* One for I/O, and one reserved for control slots. */
+/* One credit for I/O, and one reserved for control slots. */
 #define WSS_LEAST_CREDITS 2U
 
 /*
  * Length of the longest command that this session may send: with immediate data or, with mlockv=off,
- * with a list of descriptors. Without either, 64 bytes after the offset of immediate data are more
- * than a command with one descriptor needs.
+ * with a list of descriptors. Without either, 64 bytes after the offset of immediate data are enough
+ * for a command with one descriptor.
  */
 static u32 wss_longest_command(const struct wss_session *sess)
 {
@@ -117,7 +117,7 @@ static int wss_check_grants(struct wss_chan *chan, const struct wss_srp_login_rs
 /**
  * wss_take_grants - store what the target granted
  * @chan: the channel
- * @rsp: the response. The target chose every number, so each is bounded (I6)
+ * @rsp: the response. The target has chosen every number in it, so each is bounded (I6)
  * Return: 0; or -errno. chan->connect_error may state the reason.
  */
 int wss_take_grants(struct wss_chan *chan, const struct wss_srp_login_rsp *rsp)

@@ -32,7 +32,7 @@ struct key;
  *	that the target requires
  * @ack_timeout: milliseconds after which the device sends unacknowledged packets again; 0: the
  *	connection manager chooses the time
- * @retry: keep a map pending if it fails for a reason that may pass (wss_worth_retrying())
+ * @retry: keep a map pending if it fails for a temporary reason (wss_worth_retrying())
  * @mlockv: one region per request; false: one per segment (segments.c)
  * @net: network namespace of the caller; each object that keeps it holds a reference
  * @id_ext: first half of the target port identifier

@@ -172,7 +172,7 @@ static int wss_poll_polled(struct wss_chan *chan, struct io_comp_batch *iob)
 /*
  * A poller has found nothing for a while, and another task can run on this processor. It may be the
  * one that produces the response (ksoftirqd, a target on this machine). Pollers may not sleep, so
- * make this one pass through the scheduler, which may choose it again.
+ * this one calls the scheduler, which may choose it again.
  */
 static void wss_poll_in_vain(struct wss_chan *chan)
 {

@@ -5,9 +5,15 @@
 #include "fault.h"
 #include "wss.h"
 
-/* REG_MR, SEND, LOCAL_INV per command; twice that, because unsignalled entries retire late. */
+/*
+ * Each command needs REG_MR, SEND and LOCAL_INV. Twice that number is reserved, because
+ * unsignalled entries retire late.
+ */
 #define WSS_WRS_PER_SLOT 6
-/* The messages of enum wss_message, the marker of a drain and a spare; and the control slots. */
+/*
+ * Entries for the messages of enum wss_message, the marker of a drain, a spare, and the
+ * control slots.
+ */
 #define WSS_WRS_EXTRA (5 + WSS_CONTROL_SLOTS * WSS_WRS_PER_SLOT)
 
 static void wss_cq_event(struct ib_cq *cq, void *context)
@@ -113,8 +119,8 @@ int wss_chan_alloc(struct wss_chan *chan)
 	int ret;
 
 	/*
-	 * REG_MR and LOCAL_INV of each further segment, once: a slot is used again only after its
-	 * last LOCAL_INV, which is signalled, has retired them.
+	 * REG_MR and LOCAL_INV of each further segment. They are counted once: a slot is used
+	 * again only after its last LOCAL_INV, which is signalled, has retired them.
 	 */
 	if (!sess->opts.mlockv)
 		per_slot += 2 * (WSS_SEGMENT_REGIONS - 1);

@@ -13,9 +13,9 @@
  * detects an error calls wss_session_error() and returns. Requests wait in quiesced queues. No
  * process sleeps in the driver for them, and unmap works in every state.
  *
- * Memory may be short because dirty pages or swap wait for these very disks. So everything that
- * recovery does or may have to wait for allocates without starting I/O: this work, the events of
- * the connection manager (conn.c), and the holders of the session's mutexes (volume.c, discover.c).
+ * Memory may be short because dirty pages or swap wait for these very disks. So recovery, and everything
+ * for which it may have to wait, allocates memory without starting I/O: this work, the events of the
+ * connection manager (conn.c), and the holders of the session's mutexes (volume.c, discover.c).
  *
  * A connection that is lost repeatedly right after its login must not restart the timers each time.
  * Otherwise a request that breaks each connection would be sent for ever. After a connection
@@ -170,7 +170,7 @@ void wss_session_unquiesce(struct wss_session *sess)
 }
 
 /*
- * Kills the volumes that are being unmapped: their unmap waits for their requests and must not wait
+ * Kills the volumes that are being unmapped. The unmap waits for their requests, but must not wait
  * for the target.
  */
 static void wss_release_removed(struct wss_session *sess)
@@ -211,8 +211,8 @@ static void wss_tear_down(struct wss_session *sess)
 {
 	wss_session_quiesce(sess);
 	/*
-	 * Submitters no longer use the channels: one that starts now stops at wss_admit(). The
-	 * queues need not stay quiesced, and must not if requests already fail.
+	 * Submitters no longer use the channels: a submitter that starts now stops at wss_admit().
+	 * The queues need not stay quiesced. They must not if requests already fail.
 	 */
 	if (READ_ONCE(sess->fail_fast))
 		wss_session_unquiesce(sess);
@@ -221,8 +221,8 @@ static void wss_tear_down(struct wss_session *sess)
 }
 
 /*
- * True when the session is live. False: a volume was added in the meantime, the connection was lost,
- * or the session is being removed.
+ * Returns true if the session is live. Returns false if a volume was added in the meantime, the
+ * connection was lost, or the session is being removed.
  */
 static bool wss_go_live(struct wss_session *sess)
 {
@@ -243,7 +243,7 @@ static bool wss_go_live(struct wss_session *sess)
 	return live;
 }
 
-/* True when the session is live again. */
+/* Returns true if the session is live again. */
 static bool wss_try_reconnect(struct wss_session *sess, struct wss_error *err)
 {
 	const char *broken;
@@ -260,7 +260,7 @@ static bool wss_try_reconnect(struct wss_session *sess, struct wss_error *err)
 	while (!wss_volumes_revalidate(sess, err)) {
 		/*
 		 * fail_work must neither be running now nor run later: it would fail requests that
-		 * the next loss delays, which may still wait.
+		 * the next loss delays, although these may still wait.
 		 */
 		cancel_delayed_work_sync(&sess->fail_work);
 		if (wss_go_live(sess))
@@ -274,7 +274,7 @@ static bool wss_try_reconnect(struct wss_session *sess, struct wss_error *err)
 	}
 	/* Wakes tasks that wait for a response on these channels, for instance a map. */
 	wss_session_error(sess, "the login was cancelled");
-	/* No request was submitted since the teardown: the state was never LIVE. */
+	/* No request has been submitted since the teardown, because the state was never LIVE. */
 	wss_chans_stop(sess);
 	return false;
 }
@@ -299,7 +299,8 @@ static void wss_back_to_life(struct wss_session *sess)
 	wss_stat_inc(sess, reconnects);
 	wss_info(sess, "reconnected with %u channels", wss_nr_chans(sess));
 	/*
-	 * Looks for absent volumes; revalidates all, if the target has since reported a change.
+	 * Looks for absent volumes, or revalidates all volumes if the target has reported a change
+	 * in the meantime.
 	 */
 	mod_delayed_work(wss_wq(admin), &sess->rescan_work, 0);
 }

@@ -56,9 +56,9 @@ static struct wss_volume *wss_bdev_volume(struct block_device *bdev)
 }
 
 /*
- * Takes admin_mutex once the session is live and the volume present. @lun: filled with its LUN. A
- * walk cannot identify units while the mutex is held. Return: 0 with the mutex held, or -errno
- * without it.
+ * Takes admin_mutex when the session is live and the volume present. @lun: filled with the
+ * volume's LUN. A walk cannot identify units while the mutex is held. Return: 0 with the mutex
+ * held, or -errno without it.
  */
 static int wss_reserve_begin(struct wss_volume *vol, u8 lun[8])
 {
@@ -72,7 +72,7 @@ static int wss_reserve_begin(struct wss_volume *vol, u8 lun[8])
 		if (mutex_lock_interruptible(&sess->admin_mutex))
 			return -EINTR;
 		state = smp_load_acquire(&sess->state); /* pairs with wss_set_state() */
-		/* A walk that has already identified the unit may be changing the LUN. */
+		/* A walk that has already identified the unit may be changing its LUN. */
 		spin_lock_irq(&sess->lock);
 		unit = vol->state;
 		memcpy(lun, vol->id.lun, sizeof(vol->id.lun));
@@ -160,7 +160,10 @@ static int wss_reserve_send(struct wss_volume *vol, enum wss_reserve_out action,
 	return ret;
 }
 
-/* Requests a persistent registration as sd does, and a volatile one if the target rejects that. */
+/*
+ * Requests a persistent registration, as sd does. If the target rejects that, requests a
+ * volatile one.
+ */
 static int wss_pr_register(struct block_device *bdev, u64 old_key, u64 new_key, u32 flags)
 {
 	struct wss_volume *vol = wss_bdev_volume(bdev);
@@ -208,7 +211,10 @@ static int wss_reserve_read(struct wss_volume *vol, enum wss_reserve_in action, 
 	ret = wss_reserve_run(vol, cdb, NULL, bytes, &locked);
 	if (ret >= 8 || !locked)
 		return ret;
-	/* The result of a refusal may be a SCSI status, which is positive, but no target may refuse to read. */
+	/*
+	 * A refusal may return a SCSI status, which is positive. But no target may refuse to report its
+	 * reservations.
+	 */
 	if (ret < 0)
 		ret = min(wss_reserve_result(sess, ret), 0);
 	mutex_unlock(&sess->admin_mutex);

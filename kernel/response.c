@@ -20,8 +20,8 @@ static void wss_give_credits(struct wss_chan *chan, s32 delta)
 }
 
 /*
- * Takes the slot of a live tag: no other context can end this command (I3). NULL: no slot has
- * this tag.
+ * Takes the slot of a live tag: no other context can end this command (I3). Returns NULL if no
+ * slot has this tag.
  */
 static struct wss_slot *wss_take_slot(struct wss_chan *chan, u32 index, u64 tag)
 {
@@ -69,7 +69,7 @@ static bool wss_fault_silence(struct wss_slot *slot)
 	return true;
 }
 
-/* True: the response must be processed later, or not at all. */
+/* Returns true if the response must be processed later, or not at all. */
 static bool wss_fault_answer(struct wss_slot *slot)
 {
 	struct wss_chan *chan = slot->chan;
@@ -120,8 +120,8 @@ static bool wss_is_ping_command(struct wss_chan *chan, u32 index)
 }
 
 /*
- * Processes a GOOD completion, identified by the low bits of its tag. False: no command has this
- * tag.
+ * Processes a GOOD completion, identified by the low bits of its tag. Returns false if no command
+ * has this tag.
  */
 static bool wss_take_good(struct wss_chan *chan, u32 index, struct io_comp_batch *iob)
 {
@@ -193,7 +193,8 @@ static bool wss_remote_invalidated(struct wss_slot *slot, const struct ib_wc *wc
 }
 
 /*
- * Parses status, sense data and residuals of an SRP_RSP. False: its lengths do not fit the message.
+ * Parses status, sense data and residuals of an SRP_RSP. Returns false if its lengths do not fit
+ * the message.
  */
 static bool wss_parse_rsp(struct wss_slot *slot, const struct wss_srp_rsp *rsp, u32 bytes)
 {
@@ -294,8 +295,8 @@ int wss_send_message(struct wss_chan *chan, enum wss_message which, const void *
 
 /*
  * Sends an SRP_CRED_RSP or SRP_AER_RSP. The target may have one such request outstanding. It may
- * send the next one as soon as it has received the reply, and the driver may receive that one
- * before its own SEND has completed. The next reply then waits for that completion.
+ * send the next one as soon as it has received the reply. The driver may receive that request
+ * before the SEND of its own reply has completed. The next reply then waits for that completion.
  */
 static void wss_reply(struct wss_chan *chan, u8 opcode, u64 tag)
 {

@@ -3,7 +3,7 @@
  * Revalidation of volumes, after each login and when the target reports a change.
  *
  *   present   the unit was found, by its identity: size, limits, caches and read-only state follow it
- *   unsure    the target has reported changed units since, so the LUN may denote another one.
+ *   unsure    the target has since reported changed units, so the LUN may denote another one.
  *             Requests wait until it is identified, at most for fast_io_fail_tmo; then it becomes
  *             absent
  *   absent    it was not found, or could not be identified, for example because the target is
@@ -14,13 +14,14 @@
  *
  * Each volume has a state of its own, so that an absent one does not affect the others of its
  * session. While a volume is absent none of its requests is sent, because its LUN may be that of
- * another volume. After a login, and where the unit could not be identified, the requests wait, for
- * fast_io_fail_tmo. If the target reports in a live session that it has no such unit, they fail at
+ * another volume. After a login, and where the unit could not be identified, the requests wait for up
+ * to fast_io_fail_tmo. If the target reports in a live session that it has no such unit, they fail at
  * once.
  *
- * While the session recovers, requests of all volumes wait for the walk. The walk therefore skips
- * absent volumes until the session is live. After the first unit that does not answer, further
- * silent units get much less time (WSS_ADMIN_RECOVERY_MS, WSS_ADMIN_BRIEF_MS).
+ * A walk revalidates the volumes of a session one after another. While the session recovers, requests
+ * of all volumes wait for the end of the walk. The walk therefore skips absent volumes until the
+ * session is live. After the first unit that does not answer, further silent units get much less time
+ * (WSS_ADMIN_RECOVERY_MS, WSS_ADMIN_BRIEF_MS).
  *
  * A revalidation first sends commands to the target, under look_mutex, and then applies the
  * results, under sess->mutex. A unit that takes seconds to answer, or never does, must not delay
@@ -33,8 +34,8 @@
 #include "wss.h"
 
 /*
- * The driver looks for an absent unit again after a quarter of the time that it has been absent, but
- * after this at the latest, or after reconnect_delay if that is longer.
+ * The driver looks for an absent unit again after a quarter of the time for which it has been
+ * absent. The delay is at most this, or reconnect_delay if that is longer.
  */
 #define WSS_ABSENT_DELAY_MAX (60 * HZ)
 /* Maximum number of examinations of a unit if the target reports changed units during each. */
@@ -130,8 +131,8 @@ static bool wss_volume_is_present(struct wss_volume *vol, int doubts)
 }
 
 /*
- * Quiesces the queue, because submitters read the LUN. Other code that uses it holds look_mutex,
- * sess->mutex or sess->lock.
+ * Quiesces the queue, because submitters read the LUN. Other code that uses the LUN holds
+ * look_mutex, sess->mutex or sess->lock.
  */
 static void wss_volume_renumber(struct wss_volume *vol, const u8 lun[8])
 {
@@ -150,8 +151,8 @@ static void wss_volume_renumber(struct wss_volume *vol, const u8 lun[8])
 }
 
 /*
- * Finds the volume's unit, which may have another LUN now; another unit may have its LUN. @lun:
- * filled with its LUN. Context: look_mutex held, so that vol->id does not change.
+ * Finds the volume's unit. It may have another LUN now, and another unit may have its old LUN.
+ * @lun: filled with its LUN. Context: look_mutex held, so that vol->id does not change.
  */
 static int wss_volume_find_again(struct wss_volume *vol, u8 lun[8], struct wss_error *err)
 {
@@ -183,7 +184,10 @@ static void wss_volume_allow(struct wss_volume *vol, const struct wss_limits *li
 		WRITE_ONCE(vol->no_unmap, false);
 }
 
-/* False: another user is changing the queue's limits; vol->limits keeps its values. */
+/*
+ * Returns false if another user is changing the queue's limits; vol->limits then keeps its
+ * values.
+ */
 static bool wss_volume_follow_limits(struct wss_volume *vol, const struct wss_limits *limits)
 {
 	const struct wss_limits known = vol->limits;
@@ -220,7 +224,10 @@ static void wss_volume_follow(struct wss_volume *vol, const struct wss_limits *l
 		return;
 	}
 	if (!wss_volume_follow_limits(vol, limits)) {
-		/* Try again in a second, or after recovery; sooner if a walk is queued already. */
+		/*
+		 * Try again in a second, or after recovery. The next attempt comes sooner if a
+		 * walk is already queued.
+		 */
 		WRITE_ONCE(vol->sess->rescan_all, true);
 		queue_delayed_work(wss_wq(admin), &vol->sess->rescan_work, HZ);
 		return;
@@ -345,8 +352,8 @@ static bool wss_volume_unseen(const struct wss_volume *vol, bool all)
 	if (vol->looked == vol->sess->look)
 		return false;
 	/*
-	 * Even while it is being removed: the removal may wait for requests, which wait for this
-	 * walk.
+	 * This is done even while the volume is being removed: the removal may wait for requests,
+	 * which wait for this walk.
 	 */
 	if (state == WSS_VOLUME_UNSURE)
 		return true;
@@ -358,8 +365,8 @@ static bool wss_volume_unseen(const struct wss_volume *vol, bool all)
 }
 
 /*
- * Returns the next volume that this walk has not visited, with a reference; NULL: none is left.
- * Absent ones come last.
+ * Returns the next volume that this walk has not visited, with a reference, or NULL if none is
+ * left. Absent volumes come last.
  */
 static struct wss_volume *wss_next_volume(struct wss_session *sess, bool all)
 {
@@ -449,7 +456,8 @@ static void wss_volume_give_up(struct wss_volume *vol, unsigned long begun)
 
 /*
  * A target that reports changed units during every walk, or a machine without memory for a walk,
- * must not make requests wait for ever. They were not started, so blk-mq has no timer for them.
+ * must not make requests wait for ever. These requests were not started, so blk-mq has no timer
+ * for them.
  */
 static void wss_volumes_give_up(struct wss_session *sess, unsigned long begun)
 {
@@ -581,8 +589,8 @@ void wss_rescan_work(struct work_struct *work)
 	mutex_unlock(&sess->look_mutex);
 	memalloc_noio_restore(noio);
 	/*
-	 * If memory or a free memory region is lacking, the connection is kept, as it may help to
-	 * free some.
+	 * If memory or a free memory region is lacking, the connection is kept, because it may
+	 * help to free some.
 	 */
 	if (ret == -ENOMEM) {
 		if (all)

@@ -112,9 +112,9 @@ blk_status_t wss_build_command(struct wss_volume *vol, struct request *rq, struc
  * @len: its length
  * @sense: key, asc and ascq are set; 0 where absent
  *
- * Deferred sense (71h, 73h) concerns an earlier command. The command that it was returned for was
- * not executed, whatever the key is (SPC-4, 4.5.7). The result is ABORTED COMMAND, after which the
- * command is sent again.
+ * Deferred sense (71h, 73h) concerns an earlier command. The command with whose status it was
+ * returned was not executed, whatever the key is (SPC-4, 4.5.7). The result is ABORTED COMMAND,
+ * after which the command is sent again.
  */
 void wss_parse_sense(const u8 *data, u32 len, struct wss_sense *sense)
 {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * One memory region for each segment of a request: a mode to compare with the driver's usual one.
+ * One memory region for each segment of a request. This mode serves to measure the benefit of the
+ * driver's usual one.
  *
  * With mlockv=off a request's segments of at most 4 KiB are registered one by one, and the command
  * describes each. The target then needs one RDMA operation for each. The last segment uses the
@@ -15,7 +16,10 @@
 
 #include "wss.h"
 
-/* Off unless a session uses mlockv=off. While it is off, its tests in the hot path are no-ops. */
+/*
+ * Off unless a session uses mlockv=off. While it is off, tests of it in the hot path are
+ * no-ops.
+ */
 DEFINE_STATIC_KEY_FALSE(wss_by_segments);
 
 struct wss_segment {
@@ -122,7 +126,8 @@ int wss_segments_map(struct wss_slot *slot, int count)
 }
 
 /*
- * Posts the invalidations before that of the slot's own region, whose completion stands for all.
+ * Posts the invalidations of these regions before that of the slot's own region. The completion of
+ * the last one stands for all.
  */
 void wss_segments_invalidate(struct wss_slot *slot)
 {

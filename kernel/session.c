@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Sessions: one per target address, target port, initiator name, required target name and network
- * namespace, shared by all volumes mapped with these.
+ * namespace, shared by all volumes that are mapped with the same values.
  *
  * The first of these volumes creates the session, and the removal of the last one destroys it
  * (attach.c). A session is a device, /sys/class/wss/sessionN. Each of its disks holds a
@@ -43,7 +43,10 @@ static void wss_session_init(struct wss_session *sess, const struct wss_options 
 
 	sess->opts = *opts;
 	wss_auth_get_key(&sess->opts);
-	/* Here and not in wss_segments_alloc(): recovery must not wait for CPU hotplug. */
+	/*
+	 * Done here and not in wss_segments_alloc(), because recovery must not wait for CPU
+	 * hotplug.
+	 */
 	if (!opts->mlockv)
 		static_branch_inc(&wss_by_segments);
 	memcpy(sess->target_name, opts->target_name, sizeof(sess->target_name));

@@ -75,12 +75,13 @@ struct wss_session {
 	struct wss_options opts;	/* immutable; opts.volume is not used */
 	struct net *net;
 	u8 initiator_port_id[16];
-	char target_name[WSS_AUTH_NAME_BYTES]; /* required, else proven by the first login; zero-padded;
-						* written before the session is visible */
+	char target_name[WSS_AUTH_NAME_BYTES]; /* name that is required, or else the one that the first
+	                                        * login has proven; zero-padded; written before the
+	                                        * session is visible */
 
 	spinlock_t lock;		/* protects the next block, and the states of volumes */
 	enum wss_state state;		/* also read without the lock */
-	const char *broken;		/* why the connection, or an attempt to connect, was lost */
+	const char *broken;		/* why the connection, or an attempt to connect, failed */
 	unsigned long lost_at;		/* jiffies of the loss from which the timers count */
 	unsigned long live_since;	/* jiffies of the last login; still valid after a loss */
 	struct wss_error last_error;	/* why the connection was lost, or could not be restored */
@@ -91,7 +92,7 @@ struct wss_session {
 
 	struct mutex map_mutex;		/* one map at a time; protects the next two */
 	bool tried;			/* the first connection was attempted */
-	bool connected;			/* and has succeeded */
+	bool connected;			/* this attempt has succeeded */
 
 	atomic_t logins;		/* number of logins; answers from before the last one are outdated */
 	atomic_t changes;		/* logins, and changes that the target has reported */
@@ -116,14 +117,15 @@ struct wss_session {
 	struct wss_queue *queues;
 	u32 nr_queues;			/* number of hardware queues, and maximum of channels */
 	u32 nr_default;			/* the number of them that are not polled */
-	u32 up_default;			/* channels of this connection, not polled */
+	u32 up_default;			/* channels of this connection that are not polled */
 	u32 up_polled;
 	u32 tag_depth;			/* requests per queue; fixed by the first connection */
 	struct wss_device_limits device_limits; /* of the first device; later ones must have at least these */
 	u32 request_imm;		/* immediate bytes that logins request; lowered when rejected */
 	u32 boot_id;			/* boot id of the last login that carried one; 0: none yet */
 	bool cache_lost;		/* boot_id has changed, and the volumes are not marked yet */
-	bool up;			/* channels are logged in; set by recovery, creator, remover */
+	bool up;			/* channels are logged in; set by recovery, or by the
+	        			 * creator or remover */
 	bool tags_ready;
 	bool rescan_all;		/* the next walk must revalidate all volumes */
 	struct blk_mq_tag_set tags;

@@ -7,8 +7,8 @@
  *
  * A line of the table is `OP STAGE COUNT NS BUCKETS...`: number of requests and sum of their times.
  * Bucket i counts those that took from 2^i up to 2^(i+1) ns. Only requests whose time stamps are
- * complete are counted (wss_stages_complete()). There is one table per CPU. The CPU that ends the
- * request writes it without atomics, and the reader sums all.
+ * complete are counted (wss_stages_complete()). There is one table per CPU. The CPU that ends a
+ * request writes its own table without atomics, and the reader sums all tables.
  */
 #include <linux/debugfs.h>
 #include <linux/log2.h>
@@ -38,8 +38,8 @@ struct wss_stage_table {
 };
 
 /*
- * When measuring was turned on, in ns; U64_MAX while it is off. A slot may hold stamps of a request
- * that began earlier: while measuring is off, no stamp is cleared.
+ * Time when measuring was turned on, in ns; U64_MAX while it is off. While measuring is off, no
+ * stamp is cleared, so a slot may hold stamps of a request that began earlier.
  */
 static u64 wss_measured_since = U64_MAX;
 
@@ -142,7 +142,10 @@ static int wss_stages_open(struct inode *inode, struct file *file)
 	return single_open(file, wss_stages_seq, inode->i_private);
 }
 
-/* Requests that end during this may remain partly counted; the table is for observation only. */
+/*
+ * Requests that end during this may remain partly counted. That is acceptable, because the
+ * table is for observation only.
+ */
 static ssize_t wss_stages_clear(struct file *file, const char __user *text, size_t count, loff_t *at)
 {
 	struct wss_session *sess = ((struct seq_file *)file->private_data)->private;

@@ -41,7 +41,7 @@ static void wss_chain_add(struct wss_chain *chain, struct wss_slot *slot)
  * wss_slot_start - start a command in a slot
  * @slot: free
  * @rq: the request, or NULL for a control command
- * @pending: outstanding events in addition to the return of the post and the response
+ * @pending: number of outstanding events in addition to the return of the post and the response
  *
  * The tag changes with each use, so that a late or forged response does not match.
  */
@@ -107,8 +107,9 @@ static void wss_prepare_send(struct wss_slot *slot)
 
 /*
  * Decides whether a request whose mapping failed waits or fails. A shortage ends when other
- * requests end. -EIO may be one: the DMA layer returns it for a full bounce buffer, but also for
- * addresses that it can never map. Such a request is tried again for a limited time.
+ * requests end. -EIO may mean a shortage as well: the DMA layer returns it for a full bounce
+ * buffer, but also for addresses that it can never map. Such a request is tried again for a
+ * limited time.
  */
 static blk_status_t wss_map_failed(struct wss_slot *slot, struct request *rq, int ret)
 {
@@ -285,7 +286,7 @@ static blk_status_t wss_prepare(struct wss_queue *queue, struct request *rq, str
 }
 
 /*
- * Undoes a slot that was not posted. If a forged response has taken slot->live already, the
+ * Undoes a slot that was not posted. If a forged response has taken slot->live already, that
  * response ends the command.
  */
 static void wss_slot_unpost(struct wss_slot *slot)
@@ -376,8 +377,8 @@ static void wss_post(struct wss_chan *chan, struct wss_slot *first)
 }
 
 /*
- * Takes a credit for a control slot, if necessary one of those reserved, which I/O does not use. If
- * two or more are reserved, the last one is for task management, which must not wait for the
+ * Takes a credit for a control slot. If necessary, it takes a reserved one, which I/O does not use.
+ * If two or more are reserved, the last one is for task management, which must not wait for the
  * commands that it ends.
  */
 static bool wss_try_control_credit(struct wss_slot *slot)
@@ -399,8 +400,8 @@ static bool wss_try_control_credit(struct wss_slot *slot)
 /**
  * wss_take_control_credit - take the credit for a control slot's message, if it costs one
  * @slot: the message is in its IU; wss_slot_start() and wss_slot_send() follow
- * @wait_ms: how long to wait for a credit. A submitter that finds no free credit still takes one for
- *	a moment, and then returns it
+ * @wait_ms: how long to wait for a credit. A submitter decrements the count even if no credit is
+ *	free, and increments it again a moment later
  *
  * Everything but I/O gets its credits here, so that no more are used than were granted.
  *
@@ -485,7 +486,7 @@ blk_status_t wss_queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_mq_queue_
 	return BLK_STS_OK;
 }
 
-/** wss_commit_rqs - blk-mq: send the waiting requests, as no more follow */
+/** wss_commit_rqs - blk-mq: send the waiting requests, because no more follow */
 void wss_commit_rqs(struct blk_mq_hw_ctx *hctx)
 {
 	struct wss_queue *queue = hctx->driver_data;
@@ -506,8 +507,8 @@ void wss_queue_rqs(WSS_RQ_LIST *rqlist)
 		struct wss_slot *slot;
 
 		/*
-		 * blk-mq leaves this to the driver here. The timeout handler finds the request by
-		 * it.
+		 * For a list of requests, blk-mq leaves this to the driver. The timeout handler
+		 * finds the request in this array.
 		 */
 		rq->mq_hctx->tags->rqs[rq->tag] = rq;
 		if (unlikely(wss_prepare(rq->mq_hctx->driver_data, rq, &slot) != BLK_STS_OK)) {

@@ -3,7 +3,7 @@
  * The tag set, which the volumes of a session share.
  *
  * When the second queue of a tag set is added, or the last but one is removed, blk-mq freezes the
- * other queue: it waits for that queue's requests, for ever if their target does not return.
+ * other queue. It then waits for that queue's requests, for ever if their target does not return.
  * Therefore the set gets a queue without requests, the keeper, before the second disk is added. The
  * keeper lives as long as the session, so that only the keeper is frozen when disks are added and
  * removed. Adding the keeper freezes the first disk once; this file limits the time.
@@ -61,8 +61,8 @@ void wss_tags_free(struct wss_session *sess)
 }
 
 /*
- * Returns the session's first disk, with a reference. NULL: it was removed, but is still open.
- * -EAGAIN: it is being removed, which may wait for requests.
+ * Returns the session's first disk, with a reference, or NULL if the disk was removed but is still
+ * open. Returns -EAGAIN while the disk is being removed, which may wait for requests.
  */
 static struct gendisk *wss_first_disk(struct wss_session *sess)
 {
@@ -115,8 +115,8 @@ int wss_tags_share(struct wss_session *sess, struct wss_error *err)
 		return wss_fail(err, PTR_ERR(disk), "another disk of this target is being removed: try again");
 	/*
 	 * Nothing here may wait for a task that needs the frozen disk to get memory. So allocations
-	 * may not reclaim: they draw on the reserves or fail. Nor may it wait for the CPU hotplug
-	 * lock, because a CPU that comes up allocates while holding it.
+	 * may not reclaim: they draw on the reserves or fail. Nor may this code wait for the CPU
+	 * hotplug lock, because a CPU that comes up allocates while holding it.
 	 */
 	cpu_hotplug_disable();
 	noreclaim = memalloc_noreclaim_save();

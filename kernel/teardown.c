@@ -26,7 +26,10 @@
 
 #define WSS_DRAIN_MS 2000
 
-/* Events run under the handler's lock. After this, no running event has seen the channel up. */
+/*
+ * Events run under the handler's lock. When this returns, no event that is still running has
+ * seen the channel up.
+ */
 static void wss_chan_quiesce(struct wss_chan *chan)
 {
 	rdma_lock_handler(chan->cm_id);

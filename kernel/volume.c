@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Volumes as disks: creation, limits, removal. Changes while they are mapped are in revalidate.c.
+ * Volumes as disks: creation, limits, removal. revalidate.c handles changes while they are mapped.
  */
 #include <linux/idr.h>
 #include <linux/module.h>
@@ -57,7 +57,8 @@ static void wss_volume_free(struct kref *refs)
  * wss_volumes_await - module exit: wait until all volumes are freed and wss_volume_free() has
  * returned
  *
- * Closing a disk puts the module first and the disk after that, and the disk frees the volume.
+ * When a disk is closed, the block layer first puts the module and then the disk, whose release
+ * frees the volume.
  */
 void wss_volumes_await(void)
 {
@@ -97,7 +98,10 @@ sector_t wss_sectors(const struct wss_volume *vol)
 	return vol->limits.blocks << (vol->block_shift - SECTOR_SHIFT);
 }
 
-/* Converts blocks to sectors, limited so that their bytes fit into an unsigned int. */
+/*
+ * Converts blocks to sectors. The result is limited so that its number of bytes fits into an
+ * unsigned int.
+ */
 static unsigned int wss_clamp_sectors(const struct wss_volume *vol, u64 blocks)
 {
 	return min_t(u64, blocks, UINT_MAX >> vol->block_shift)
@@ -156,7 +160,7 @@ void wss_limit_queue(const struct wss_volume *vol, struct queue_limits *queue)
 	queue->io_opt = min_t(u64, (u64)limits->opt_blocks << vol->block_shift, SZ_16M);
 	wss_limit_transfer(vol, queue);
 	wss_limit_discard(vol, queue);
-	/* Without a reported limit, the maximum of the oldest WRITE SAME, WRITE SAME(10). */
+	/* If no limit is reported, use the maximum of the oldest form, WRITE SAME(10). */
 	if (limits->write_same && !READ_ONCE(vol->no_write_same))
 		queue->max_write_zeroes_sectors =
 			wss_clamp_sectors(vol, limits->max_same_blocks ?: 0xffff);
@@ -277,7 +281,8 @@ put:
  * @changes: sess->changes before the search for the unit
  * @err: the reason for a failure
  *
- * Context: sleeps; reads the partition table, thus does I/O; after wss_tags_share().
+ * Context: sleeps, and does I/O, because it reads the partition table. Called after
+ * wss_tags_share().
  * Return: the volume, or an error pointer; -EAGAIN: @id may be out of date.
  */
 struct wss_volume *wss_volume_create(struct wss_session *sess, const struct wss_lun_id *id,
@@ -323,7 +328,7 @@ void wss_volume_set_state(struct wss_volume *vol, enum wss_volume_state to)
 }
 
 /**
- * wss_volume_confirm - make a volume present: the target's unit at vol->id.lun is its own
+ * wss_volume_confirm - mark a volume as present: vol->id.lun denotes its unit
  * @vol: the volume
  * @doubts: sess->doubts before the unit was identified
  *
@@ -416,7 +421,7 @@ int wss_volume_claim(struct wss_volume *vol, bool force, struct wss_error *err)
 	return why ? wss_fail(err, -EBUSY, "/dev/%s %s", vol->disk->disk_name, why) : 0;
 }
 
-/* Context: sess->mutex held. Return: true if all volumes of the session are dead. */
+/* Returns true if all volumes of the session are dead. Context: sess->mutex held. */
 static bool wss_volumes_dead(struct wss_session *sess)
 {
 	struct wss_volume *vol;

@@ -19,7 +19,7 @@
  *       has one per segment (segments.c).
  *   I2  A page goes back to the block layer only when the peer can no longer reach it: its region
  *       is invalidated, or the queue pair and the region are destroyed (end.c, teardown.c).
- *       invalidate=lazy gives this up.
+ *       invalidate=lazy does not guarantee this.
  *   I3  A request ends once. The context that changes slot->live from the wire tag to zero owns
  *       that end (end.c, response.c).
  *   I4  Commands in flight on a channel never exceed the credits that the target granted (submit.c).

@@ -47,7 +47,7 @@ enum wss_srp_opcode {
 	WSS_SRP_KEEPALIVE_REQ = 0x70, /* initiator to target, WSS_CAP_KEEPALIVE */
 	WSS_SRP_KEEPALIVE_RSP = 0xf0, /* target to initiator */
 	WSS_SRP_NOTIFY = 0xf1,	      /* target to initiator, WSS_CAP_NOTIFY */
-	WSS_SRP_AUTH_START = 0x71,     /* initiator to target, WSS_CAP_AUTHENTICATE: all four */
+	WSS_SRP_AUTH_START = 0x71,     /* initiator to target, all four: WSS_CAP_AUTHENTICATE */
 	WSS_SRP_AUTH_PROOF = 0x72,     /* initiator to target */
 	WSS_SRP_AUTH_CHALLENGE = 0xf2, /* target to initiator */
 	WSS_SRP_AUTH_RESULT = 0xf3,    /* target to initiator */
@@ -117,18 +117,18 @@ enum wss_cap {
 	WSS_CAP_NOTIFY = 1 << 3,
 	/*
 	 * Both ends prove that they know the initiator's secret before any other message. An
-	 * initiator that has a secret requests it; a target that requires authentication grants it.
-	 * See WSS_SRP_AUTH_START.
+	 * initiator that has a secret requests this capability. A target that requires
+	 * authentication grants it. See WSS_SRP_AUTH_START.
 	 */
 	WSS_CAP_AUTHENTICATE = 1 << 4,
 	/*
-	 * The target may send several fused completions without data as one WSS_SRP_BATCH_RSP. Needs
-	 * FUSED_COMPLETION.
+	 * The target may send several fused completions without data as one WSS_SRP_BATCH_RSP.
+	 * Requires FUSED_COMPLETION.
 	 */
 	WSS_CAP_BATCHED_COMPLETION = 1 << 5,
 	/*
 	 * Cache engines may move data of this channel: WSS_SRP_CACHE_ENGINE, WSS_SRP_RETRY.
-	 * Needs FUSED_COMPLETION.
+	 * Requires FUSED_COMPLETION.
 	 */
 	WSS_CAP_CACHE = 1 << 6,
 };
@@ -184,8 +184,9 @@ struct wss_srp_login_rsp {
 	__u8 reserved3[2];
 	__be32 ext_caps;       /* enum wss_cap: granted; a subset of the requested ones */
 	__be32 keepalive_ms;   /* the target closes a session that is silent for longer; 0: never */
-	__be64 session_epoch;  /* grows with every SINGLE login; a MULTI login gets its session's */
-	__be32 boot_id; /* a change: unflushed acknowledged writes may be lost; 0: unknown */
+	__be64 session_epoch;  /* grows with every SINGLE login; a MULTI login gets that of its
+	                        * session */
+	__be32 boot_id; /* if it changes, acknowledged unflushed writes may be lost; 0: unknown */
 } __attribute__((packed));
 WSS_SRP_ASSERT_SIZE(wss_srp_login_rsp, 52, "a stock initiator reads 52 bytes");
 WSS_SRP_ASSERT_AT(wss_srp_login_rsp, rsp_flags, 26, "as Linux lays it out");
@@ -212,7 +213,10 @@ struct wss_srp_login_rej {
 	__u64 reserved2;
 	__be16 buf_fmt;
 	__u8 reserved3[6];
-	/* WSS: UTF-8, zero-padded; a stock target does not send it (shorter private data). */
+	/*
+	 * A WSS target sends UTF-8, zero-padded. A stock target sends shorter private data,
+	 * without this text.
+	 */
 	char text[WSS_SRP_REJ_TEXT_MAX];
 } __attribute__((packed));
 WSS_SRP_ASSERT_SIZE(wss_srp_login_rej, 148, "the room RDMA/CM gives a reject");
@@ -392,22 +396,23 @@ struct wss_srp_notify {
 WSS_SRP_ASSERT_SIZE(wss_srp_notify, 16, "as large as the other short messages");
 
 /*
- * Authentication of a channel, WSS_CAP_AUTHENTICATE: initiator START, target CHALLENGE, initiator
- * PROOF, target RESULT. The target proves first, in the CHALLENGE. A proof is an HMAC-SHA-256 over
+ * Authentication of a channel (WSS_CAP_AUTHENTICATE). The initiator sends START, the target
+ * CHALLENGE, the initiator PROOF, and the target RESULT. The target proves first, in the CHALLENGE. A
+ * proof is an HMAC-SHA-256 over
  *
  *	a label that names the prover (16 bytes), the LOGIN_REQ (56), the LOGIN_RSP (52), the START
  *	(104), the CHALLENGE without its proofs (104), and the binding of the connection: struct
  *	wss_rdma_binding (40), under TLS the exporter (32, not used by the driver), else nothing
  *
- * It thus binds ports, granted extensions, session epoch, names, both nonces and the connection. Its
- * key is the HMAC-SHA-256, with the secret as key, of WSS_AUTH_LABEL_KEY (16 bytes) and the target's
- * name as in the CHALLENGE (64 bytes). Every channel authenticates separately.
+ * A proof thus covers ports, granted extensions, session epoch, names, both nonces and the
+ * connection. Its key is the HMAC-SHA-256, with the secret as key, of WSS_AUTH_LABEL_KEY (16 bytes)
+ * and the target's name as in the CHALLENGE (64 bytes). Every channel authenticates separately.
  */
 #define WSS_AUTH_VERSION 2
 /*
  * In version 1 the initiator proves first and the target in the RESULT, with the secret itself as
- * key. The proofs cover no binding, except under TLS. A target accepts it from the names that its
- * operator lists. Initiators do not use it.
+ * key. The proofs cover no binding, except under TLS. A target accepts version 1 only from the
+ * names that its operator lists. Initiators do not use it.
  */
 #define WSS_AUTH_VERSION_1 1
 #define WSS_AUTH_NONCE_BYTES 32
@@ -417,7 +422,10 @@ WSS_SRP_ASSERT_SIZE(wss_srp_notify, 16, "as large as the other short messages");
 /* An eavesdropper could brute-force shorter secrets from one exchange. */
 #define WSS_AUTH_SECRET_MIN 16
 #define WSS_AUTH_SECRET_MAX 256
-/* The secrets that a name may have at a time. The target does not know which one the initiator has. */
+/*
+ * Maximum number of secrets that a name may have at the same time. The target does not know which
+ * of them the initiator has.
+ */
 #define WSS_AUTH_SECRETS 2
 /* The HMAC's input begins with one of these labels, zero-padded to 16 bytes. */
 #define WSS_AUTH_LABEL_BYTES 16
@@ -436,7 +444,7 @@ struct wss_srp_auth_start {
 } __attribute__((packed));
 WSS_SRP_ASSERT_SIZE(wss_srp_auth_start, 104, "covered by the proof as a whole");
 
-/* Version 1 ends before the proofs. */
+/* In version 1, the message ends before the proofs. */
 struct wss_srp_auth_challenge {
 	__u8 opcode;
 	__u8 version; /* as in the START; 0 in version 1 */
@@ -482,13 +490,14 @@ struct wss_srp_auth_result {
 	__u8 opcode;
 	__u8 status; /* enum wss_auth_status */
 	__u8 reserved[6];
-	__u8 proof[WSS_AUTH_PROOF_BYTES];  /* zero; in version 1 of the target when granted */
+	__u8 proof[WSS_AUTH_PROOF_BYTES];  /* zero; in version 1 the target's, if granted */
 	char text[WSS_SRP_REJ_TEXT_MAX];   /* the reason when refused, as in a LOGIN_REJ */
 } __attribute__((packed));
 WSS_SRP_ASSERT_SIZE(wss_srp_auth_result, 156, "fits WSS_SRP_MAX_TI_IU_LEN");
 
 enum wss_srp_cache_event {
-	WSS_SRP_CACHE_ENGINE_ADDED = 1, /* connect with handle and token; replaces an older entry of this index */
+	WSS_SRP_CACHE_ENGINE_ADDED = 1, /* connect with handle and token; replaces an older entry with
+	                                 * this index */
 	WSS_SRP_CACHE_ENGINE_REMOVED = 2,
 };
 
