@@ -100,7 +100,7 @@ Authenticator::Progress Authenticator::take_proof(wire::Bytes message) {
         if (equal_in_constant_time(proof, transcript_.proof(key, Prover::kInitiator))) proven_ = entry.secret;
     }
     if (!known_ || proven_ == nullptr) return Progress::kRefused;
-    // Only after the check of the proof: the answer would show which names are allowed.
+    // This follows the check of the proof, because the answer would otherwise show which names are allowed.
     outdated_ = is_version_1() && !secrets_->allows_version_1(start_.name);
     return outdated_ ? Progress::kOutdated : Progress::kProven;
 }

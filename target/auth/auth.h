@@ -2,11 +2,12 @@
 // The target's half of authentication (protocol: lib/wire/auth.h): the known secrets, and the message
 // exchange with one channel.
 //
-// The target proves first that it knows the secret. For a name that is not known, and for a second secret
-// that a name does not have, the proofs are made with random keys of the process: a challenge does not show
-// which names exist, nor how many secrets they have.
+// The target proves first that it knows the secret. For an unknown name, and for a second secret that a name
+// does not have, it makes the proofs with random keys of the process. So a challenge shows neither which
+// names exist nor how many secrets they have.
 //
-// The answer to a refused peer does not show whether its name or its secret was wrong. The target's log does.
+// The answer to a refused peer does not show whether its name or its secret was wrong. The target's log shows
+// it.
 #pragma once
 
 #include <array>
@@ -27,7 +28,7 @@ class SecretBook {
     SecretBook(std::string target_name, std::vector<NamedSecret> secrets,
                std::vector<std::string> version_1 = {});
 
-    // The secrets of a name, with the keys derived from them. Unused entries hold random ones that no
+    // The secrets of a name, with the keys derived from them. Unused entries hold random keys that no
     // initiator has, so that a check takes the same time for every name.
     struct Entry {
         const Secret* secret = nullptr;
@@ -38,7 +39,8 @@ class SecretBook {
         bool known = false;
     };
     Found find(std::string_view name) const;
-    // The position of `secret` among those of the name, in file order, from 1; 0: it is not among them.
+    // The position of `secret` among the secrets of the name, in the order of the file, from 1; 0 if it is
+    // not among them.
     unsigned place_of(std::string_view name, const Secret& secret) const;
     const std::string& target_name() const { return target_name_; }
     bool allows_version_1(std::string_view name) const;
@@ -66,17 +68,18 @@ class Authenticator {
         kChallenge,  // `answer` holds the challenge, `length` bytes
         kProven,     // the peer has proven its name; send result() when it is admitted
         kRefused,    // the proof is wrong; send result() with the reason
-        kOutdated,   // the proof is right, but of version 1, which is not allowed; as above
+        kOutdated,   // the proof is right, but of version 1, which is not allowed; send result() with the
+                     // reason
         kViolation,  // an invalid or unexpected message
     };
     Progress take(wire::Bytes message, wire::MutableBytes answer, size_t& length);
-    // Whether the next message must be the proof of name(). The peer has then received the target's, except
-    // in version 1.
+    // Whether the next message must be the proof of name(). Except in version 1, the peer has then received
+    // the target's proof.
     bool expects_proof() const { return step_ == Step::kProof; }
     // Ends the exchange without a check of the proof.
     void suspend() { step_ = Step::kOver; }
 
-    // Encodes the last message; returns its length. `why` empty: granted.
+    // Encodes the last message, and returns its length. An empty `why` means that the peer is admitted.
     size_t result(std::string_view why, wire::MutableBytes answer) const;
     const std::string& name() const { return start_.name; }
     // After kProven: the secret that the proof used.

@@ -7,9 +7,9 @@
 
 namespace wss::block {
 
-// A1: each volume that never returns a block halves the free memory. Two parts are reserved. Of the last
-// eighth, a volume or an initiator gets a block only if it holds nothing. Of a further sixteenth, an
-// initiator gets a block only if it holds nothing of the volume.
+// A1: each volume that never returns a block halves the free memory. Two fractions of the memory are
+// reserved. A volume or an initiator gets a block of the last eighth only if it holds none. An initiator gets
+// a block of a further sixteenth only if it holds no block of the volume.
 static constexpr size_t kVolumeReserve = 8, kNexusReserve = 16;
 
 static size_t reserved(const BufferPool& pool) {
@@ -43,16 +43,17 @@ bool Arena::may_hold(Part part, size_t bytes, const Share& share) const noexcept
     return held == 0 || held + 2 * bytes + reserved(pool(part)) <= pool(part).free_bytes();
 }
 
-// A2: the first block of an initiator on a volume that has reached its limit.
+// A2: whether the initiator requests its first block on a volume that has reached its limit.
 bool Arena::is_first(Part part, size_t bytes, const Account& account) const noexcept {
     return account.nexus.held(part) == 0 &&
            bytes + pool(part).size() / kVolumeReserve <= pool(part).free_bytes();
 }
 
-// A2: the limit of an initiator on a volume.
+// A2: whether the initiator stays within its limit on the volume.
 bool Arena::leaves_enough(Part part, size_t bytes, const Account& account) const noexcept {
     if (account.nexus.held(part) == 0) return true;
-    // A block that the volume takes makes its share larger and the free part smaller: hence half.
+    // A block that the volume takes makes its share larger and the free part smaller, hence the factor of
+    // two.
     const size_t used = account.volume.held(part) + reserved(pool(part));
     const size_t free = pool(part).free_bytes();
     const size_t room = free > used ? (free - used) / 2 : 0;

@@ -10,14 +10,15 @@
 // Rules
 //  A1  A volume may hold as much of a part as it leaves free. Three sixteenths of the part do not count as
 //      free. The same limit applies to each initiator. A volume or initiator that holds nothing may take any
-//      block that fits. So a single volume gets at most 13/32 of the part. Several get equal shares and leave
-//      as much for the next one. Slow or dead storage, and an initiator that does not accept its data, cannot
-//      use up the buffers of others.
-//  A2  Of a volume's limit, an initiator (an I_T_L nexus) may hold kNexusPart times what it leaves to others:
-//      seven eighths if it is alone. An eighth is left for the next initiator, however slow the first is. An
-//      initiator that holds no block of the volume may take one beyond the volume's limit, as long as an
-//      eighth of the part stays free. So the next initiator proceeds, however many are slow.
-//  An initiator is a proven name, or a source where no authentication is required, with all its sessions.
+//      block that fits. So a single volume gets at most 13/32 of the part. Several volumes get equal shares,
+//      and leave another share of that size free for the next volume. Slow or dead storage, and an initiator
+//      that does not accept its data, cannot use up the buffers of others.
+//  A2  An initiator (an I_T_L nexus) may hold kNexusPart times as much of a volume's limit as it leaves to
+//      others: seven eighths if it is alone. One eighth is left for the next initiator, however slow the
+//      first is. An initiator that holds no block of the volume may take one beyond the volume's limit, as
+//      long as an eighth of the part stays free. So the next initiator can proceed, however many others are
+//      slow.
+//  An initiator is a proven name with all its sessions. Where no authentication is required, it is a source.
 //  Commands wait by rules FL1 and FL2 (flow.h).
 //
 // Thread-safety: belongs to its reactor.
@@ -39,9 +40,9 @@ constexpr Part part_of(size_t bytes) {
     return bytes <= kSmallBuffer ? Part::kSmall : Part::kLarge;
 }
 
-// The bytes of an arena that a volume, an initiator, or an initiator on a volume holds. Reference-counted: it
-// lives until the last ShareRef and the last block are gone, because a cache fill may return its buffer after
-// the volume was removed.
+// The bytes of an arena that are held by a volume, by an initiator, or by an initiator on a volume.
+// Reference-counted: it lives until the last ShareRef and the last block are gone, because a cache fill may
+// return its buffer after the volume was removed.
 class Share {
   public:
     size_t held(Part part) const noexcept { return held_[static_cast<size_t>(part)]; }
@@ -80,7 +81,7 @@ class ShareRef {
     Share* share_ = nullptr;
 };
 
-// The shares that a block is charged to.
+// The shares to which a block is charged.
 struct Account {
     Share& volume;
     Share& initiator;
@@ -89,14 +90,14 @@ struct Account {
 
 class Arena {
   public:
-    // `bytes` of I/O buffers in total, but at least kArenaMin.
+    // `bytes`: total size of the I/O buffers, at least kArenaMin.
     static Result<std::unique_ptr<Arena>> create(fabric::Fabric& fabric, size_t bytes);
     Arena(const Arena&) = delete;
     Arena& operator=(const Arena&) = delete;
 
     // Returns nullptr if the limits do not allow a block now (A1, A2), or if other commands wait (FL2).
     std::byte* take(Part part, size_t bytes, const Account& account) noexcept;
-    // `bytes` as given to take().
+    // `bytes`: the value that was passed to take().
     void give(Part part, std::byte* block, size_t bytes) noexcept;
     void wait(Flow& flow, Request& request) noexcept {
         waiting_[static_cast<size_t>(request.part)].wait(flow, request);

@@ -20,7 +20,7 @@ void Attentions::volume_changed(volume::Change change, uint64_t lun, bool luns_c
 
 void Attentions::reservations_changed(uint64_t lun, const volume::Reservations& change,
                                       const volume::Registrant& own) {
-    // By ReservationEvent.
+    // Indexed by ReservationEvent.
     constexpr scsi::Attention kAttentions[] = {scsi::Attention::kReservationsPreempted,
                                                scsi::Attention::kReservationsReleased,
                                                scsi::Attention::kRegistrationsPreempted};

@@ -15,10 +15,10 @@ namespace wss::block {
 
 class Attentions {
   public:
-    // nullptr: no attention has been added for `lun` or any later LUN.
+    // Returns nullptr if no attention has been added for `lun` or any later LUN.
     scsi::UnitAttentions* of(uint64_t lun) noexcept { return lun < by_lun_.size() ? &by_lun_[lun] : nullptr; }
     void add(uint64_t lun, scsi::Attention attention);
-    // `luns_changed`: the answer of REPORT LUNS has changed. Each LUN of `luns` gets an attention for it.
+    // `luns_changed`: the answer to REPORT LUNS has changed. If so, each LUN of `luns` gets an attention.
     void volume_changed(volume::Change change, uint64_t lun, bool luns_changed,
                         std::span<const uint64_t> luns);
     void reservations_changed(uint64_t lun, const volume::Reservations& change,

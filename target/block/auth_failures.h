@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Failed proofs, by source and name. A peer that keeps failing is suspended for a time that doubles.
 //
-// While a pair of source and name is suspended, its proofs are refused without a check, even correct ones:
-// otherwise the answer would show which guess was correct. Other names from that source, and that name from
-// other sources, are not affected.
+// While a pair of source and name is suspended, its proofs are refused without a check. Otherwise the answer
+// would show which guess was correct. Other names from that source, and that name from other sources, are not
+// affected.
 //
-// For each source, kFailedNames names are remembered. The failures of its other names count together, as
-// those of one more name. So failures of many names neither end nor avoid a suspension, and they do not
+// For each source, kFailedNames names are remembered. The failures of its other names count together, as if
+// they were one more name. So failures of many names neither end nor avoid a suspension, and they do not
 // affect other sources.
 //
 // Thread-safety: all methods may be called from any thread. They lock once per login attempt, never per
@@ -22,19 +22,20 @@
 
 namespace wss::block {
 
-// Failures in a row without a suspension: an operator may mistype.
+// Failures in a row that cause no suspension, because an operator may mistype.
 constexpr uint32_t kAuthFailuresFree = 5;
 constexpr Nanoseconds kSuspensionFirst = from_s(1);
 constexpr Nanoseconds kSuspensionMax = from_s(60);
 // A name without a failure for this long is forgotten. A source is forgotten when its last failure is this
-// old, or when there are too many sources: then the one whose last failure is oldest, suspended ones last.
+// old. If there are too many sources, the one whose last failure is oldest is forgotten; suspended ones come
+// last.
 constexpr Nanoseconds kFailureMemory = from_s(600);
 constexpr size_t kFailedNames = 16;
 constexpr size_t kFailedSources = 1024;
 
 class AuthFailures {
   public:
-    // The remaining suspension of the pair; 0: its proof may be checked.
+    // The remaining suspension of the pair, or 0 if its proof may be checked.
     Nanoseconds suspended(const std::string& source, const std::string& name, Nanoseconds now) const;
     struct Outcome {
         uint32_t failures = 0;  // in a row

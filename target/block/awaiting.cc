@@ -8,7 +8,7 @@
 
 namespace wss::block {
 
-// Commands in one query. The cache's reactor answers it within one turn.
+// Maximum number of commands in one query, which the cache's reactor answers within one turn.
 constexpr size_t kAskedMax = 64;
 
 // A flush waits for all lost data of the volume, and so does a command that freezes it.
@@ -70,7 +70,7 @@ void Awaiting::ask() noexcept {
     });
 }
 
-// A wait that ended in the meantime is not in `asked_`. If its request waits again, it is in another list.
+// `asked_` contains only waits that have not ended. If a request waits again, it is in another list.
 void Awaiting::answered(const std::vector<Request*>& order, const std::vector<bool>& waits) noexcept {
     List<Request> over;
     for (size_t i = 0; i < order.size(); ++i) {

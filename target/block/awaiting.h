@@ -4,8 +4,8 @@
 //   wait() ─▶ looking ─▶ the data is still lost ─▶ awaiting ─look_due()─▶ looking …
 //                 └────▶ the wait is over: Channel::wait_over()
 //
-// The cache decides whether a wait is over. On the cache's own reactor it does so at once. On another one the
-// commands in `asked` are those of a query that was posted to it (Gateway::look()).
+// The cache decides whether a wait is over. On the cache's own reactor, it does so at once. Another reactor
+// posts a query to the cache (Gateway::look()); the commands of this query are in `asked_`.
 //
 // Thread-safety: belongs to the unit's reactor. Allocates only on another reactor than the cache's.
 #pragma once

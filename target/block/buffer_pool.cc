@@ -26,7 +26,7 @@ BufferPool::BufferPool(std::unique_ptr<fabric::Region> region)
     : region_(std::move(region)), pages_(region_->bytes().size() / kPageBytes) {
     std::fill(std::begin(heads_), std::end(heads_), kNone);
     constexpr uint32_t kStep = 1u << (kOrders - 1);
-    // Backwards, so that take() returns the lowest addresses first.
+    // The pages are added backwards, so that take() returns the lowest addresses first.
     for (size_t page = pages_.size(); page > 0; page -= kStep)
         push(static_cast<uint32_t>(page - kStep), kOrders - 1);
     free_pages_ = pages_.size();

@@ -31,7 +31,7 @@ class BufferPool {
     std::byte* take(size_t bytes) noexcept;
     // The size of the block that take(bytes) returns.
     static size_t block_bytes(size_t bytes) noexcept { return kPageBytes << order_of(bytes); }
-    // `bytes` as given to take().
+    // `bytes`: the value that was passed to take().
     void give(std::byte* block, size_t bytes) noexcept;
 
     uint32_t lkey() const noexcept { return region_->lkey(); }

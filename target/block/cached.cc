@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Commands of cached volumes. Reads, writes and flushes go through cache::Cache. Commands that the cache does
-// not support (UNMAP, WRITE SAME, COMPARE AND WRITE, VERIFY) freeze the volume in the cache, which destages
-// its dirty lines if necessary, and drops the range of a command that changes it. Then they go to real
-// storage.
+// not support (UNMAP, WRITE SAME, COMPARE AND WRITE, VERIFY) freeze the volume in the cache. The cache
+// destages the dirty lines if necessary, and drops the range that the command changes. Then the command goes
+// to real storage.
 //
 // While the cache owns a request, its state is kStorage. The cache returns it by calling need_buffer(),
 // answered() or ended(), or the function passed to flush() or freeze().
@@ -33,8 +33,8 @@ bool Channel::take_back(Request& request) noexcept {
 
 // ---- Flushes and freezes ---------------------------------------------------------------------------------
 
-// Whether unflushed writes of this initiator to remote storage may be lost. True once per loss, channel and
-// volume: the loss must be reported to the initiator once.
+// Whether unflushed writes of this initiator to remote storage may be lost. Returns true once per loss,
+// channel and volume, because the loss must be reported to the initiator once.
 bool Channel::is_new_loss(const cache::CachedVolume& volume, uint64_t loss) noexcept {
     if (loss <= record_->losses_at_login) return false;
     uint64_t& told = losses_told_[volume.number];
@@ -55,7 +55,8 @@ void Channel::cached_flush(Request& request) noexcept {
 }
 
 void Channel::cache_failed(Request& request, io::Op op, int error) noexcept {
-    // The command waited and the target stops: the initiator repeats it to the restarted target.
+    // The command waited, and the target is stopping. The initiator repeats the command to the restarted
+    // target.
     if (error == EBUSY) {
         request.status = wire::kBusy;
         return respond(request);
@@ -85,7 +86,7 @@ static ByteRange frozen_range(const Request& request) {
     return hull.begin < hull.end ? hull : ByteRange{};
 }
 
-// True: the request waits for the freeze and continues in frozen().
+// Returns true if the request waits for the freeze; it continues in frozen().
 bool Channel::freeze_first(Request& request) noexcept {
     const Kind kind = request.action.kind;
     const bool strange = kind == Kind::kUnmap || kind == Kind::kWriteSame || kind == Kind::kCompareAndWrite ||
@@ -196,8 +197,8 @@ void Channel::cached_data_here(Request& request) noexcept {
     worker_.gateway()->buffer_ready(command, request.data, regions);
 }
 
-// The initiator gets its credit with the engines' answer, and may use it before the target is notified. So
-// the credit is returned now.
+// The initiator receives its credit with the engines' answer, and may use it before the target is notified.
+// So the target counts the credit as returned now.
 void Channel::delegated(cache::CacheCommand& command) noexcept {
     counters_.read_bytes.add(command.length);
     ++credits_;
@@ -213,7 +214,7 @@ void Channel::answered(cache::CacheCommand& command) noexcept {
 void Channel::ended(cache::CacheCommand& command, const cache::CacheOutcome& outcome) noexcept {
     Request& request = request_of(command);
     if (!take_back(request)) return;
-    // The response of the target returns the credit, which delegated() has already counted: undo that.
+    // The target's response returns the credit, which delegated() has already counted. Undo that.
     if (command.is_delegated && outcome.kind == cache::CacheOutcome::Kind::kStorageFailed)
         (void)take_credit();
     if (request.aborted) return respond(request);
@@ -251,8 +252,9 @@ void Channel::ended(cache::CacheCommand& command, const cache::CacheOutcome& out
 
 // ---- Engines that are away -------------------------------------------------------------------------------
 
-// The request waits for the engines that hold its data, and is then started again. It holds no cache command,
-// range or buffer meanwhile, only its descriptor table and its slot, which belongs to the initiator.
+// The request waits for the engines that hold its data, and is then started again. While it waits, it holds
+// no cache command, range or buffer, but only its descriptor table and its slot, which belongs to the
+// initiator.
 void Channel::await_engines(Request& request) noexcept {
     leave_cache(request);
     end_change(request);
@@ -292,8 +294,8 @@ void Channel::leave_cache(Request& request) noexcept {
     cache::CacheCommand* command = std::exchange(request.cache_command, nullptr);
     if (command == nullptr) return;
     if (command->state == cache::CacheCommand::State::kAnswered) return gateway->release(*command);
-    // The cache command waited for a buffer or for the client's data. It may end after this channel, and
-    // fences wait for it.
+    // The cache command was waiting for a buffer or for the client's data. It may end after this channel
+    // does, and fences wait for it.
     command->fences = std::exchange(request.fences, {});
     gateway->abandon(*command);
 }

@@ -98,7 +98,7 @@ void Channel::set_life(Life next) noexcept {
     // The channel ends with its last command, so request coalesced completions now.
     if (next >= Life::kDraining && cache_client_ != nullptr) worker_.gateway()->flush_completions();
     if (next != Life::kDraining) return;
-    // End the waits for engines and limits now: they may last too long, and these commands have not begun.
+    // End the waits for engines and limits now. They may last too long, and these commands have not begun.
     for (uint32_t i = 0; i < slots_; ++i) {
         Request& request = requests_[i];
         if (request.state != State::kAwaiting && request.state != State::kThrottled) continue;
@@ -145,9 +145,9 @@ void Channel::finish_drain_if_idle() noexcept {
     if (sends_outstanding_ == since_signal_) close(drain_reason_);
 }
 
-// A T_LOGOUT gives the peer the reason, because the peer's operator searches for the fault there first. The
-// fault may also be in the network: it may have damaged the peer's messages. Commands received before are
-// completed. Commands received later are dropped.
+// A T_LOGOUT gives the peer the reason, because the operator searches in the peer's log first. The cause may
+// also be a network that has damaged the peer's messages. Commands received before are completed. Commands
+// received later are dropped.
 void Channel::violation(wss_srp_logout_reason reason) noexcept {
     if (life_ == Life::kDraining) return;
     counters_.violations.add();
@@ -171,7 +171,7 @@ bool Channel::take_credit() noexcept {
     return true;
 }
 
-// Tags in one message that can be inlined.
+// Number of tags in one message that can be inlined.
 static size_t done_max(uint32_t inline_max) {
     if (inline_max < wire::done_bytes(0)) return 0;
     return std::min((inline_max - wire::done_bytes(0)) / sizeof(uint16_t), wire::kDoneMax);
@@ -247,8 +247,8 @@ void Channel::received(Request& request, uint32_t length) noexcept {
     if (auth_ != nullptr) return received_auth(request);
     switch (wire::opcode_of({request.iu(), length})) {
         case WSS_SRP_CMD:
-            // A draining channel starts no commands. They are unanswered when the connection closes, so the
-            // peer can repeat them.
+            // A draining channel starts no commands. Those that arrive are still unanswered when the
+            // connection closes, so the peer can repeat them.
             return life_ == Life::kLive ? start_command(request) : recycle(request);
         case WSS_SRP_TSK_MGMT:
             return life_ == Life::kLive ? start_task_management(request) : recycle(request);
@@ -293,8 +293,9 @@ void Channel::sent(uint64_t cookie) noexcept {
     if (--request.outstanding == 0 && request.moved == request.to_move) fetched(request);
 }
 
-// If the queue is full the message is dropped. A peer that floods the target with keep-alives gets enough
-// answers. A notification is only a hint, and those in the queue have the same effect.
+// If the queue is full the message is dropped. That does no harm. A peer that floods the target with
+// keep-alives gets enough answers anyway. A notification is only a hint, and those already in the queue have
+// the same effect.
 void Channel::send_short(const ShortBytes& message) noexcept {
     if (!running() || short_count_ == kShortQueue) return;
     short_queue_[(short_head_ + short_count_++) % kShortQueue] = message;
@@ -336,7 +337,8 @@ void Channel::volume_changed(volume::Change change, const volume::OpenVolume& vo
         return attentions_.volume_changed(
             change, lun, change == Change::kAdded || change == Change::kRemoved || seen != was_seen,
             worker_.units().luns());
-    // Indexed by Change, without kLimits. 0 for a changed access list: the initiator rescans.
+    // Indexed by Change, without kLimits. The event 0 reports a changed access list; the initiator then
+    // rescans.
     constexpr uint8_t kEvents[] = {WSS_SRP_NOTIFY_CREATED, WSS_SRP_NOTIFY_DELETED, WSS_SRP_NOTIFY_RESIZED,
                                    WSS_SRP_NOTIFY_READ_ONLY, 0};
     // One channel of each session sends the notifications.

@@ -15,11 +15,11 @@
 //   channel_auth.cc      authentication, before all of these
 //
 // Life: kConnecting → kLive → kDraining → kClosing → kClosed, only forwards. kDraining (logout, shutdown):
-// commands in flight are completed and answered. New ones are not started. kClosing: the connection is going
-// down. kClosed: on_closed() was called; the channel is destroyed when `busy_` is 0.
+// commands in flight are completed and answered. New ones are not started. kClosing: the connection is being
+// closed. kClosed: on_closed() was called; the channel is destroyed when `busy_` is 0.
 //
-// Credits: `credits_` is the number of commands that the peer may send now. A command beyond it ends the
-// connection.
+// Credits: `credits_` is the number of commands that the peer may send now. A command that exceeds this
+// number ends the connection.
 //
 // Thread-safety: belongs to its lane's reactor. Other threads reach it through its ChannelRecord and post().
 // Ownership: the lane owns it.
@@ -65,18 +65,18 @@ class Channel final : public fabric::ConnectionHandler,
 
     // Posts the work requests of this turn; returns their number.
     size_t flush() noexcept;
-    // `request` gets the resource that it waited for.
+    // `request` gets the block that it waited for.
     void buffer_offered(Request& request, std::byte* block) noexcept;
     void command_offered(Request& request, cache::CacheCommand& command) noexcept;
-    // `passed`: it may begin. Otherwise it ends with its status: it waited too long, or its volume or the
-    // channel ends.
+    // If `passed` is true, the request may begin. Otherwise it ends with its status: it has waited too long,
+    // or its volume or the channel is ending.
     void limit_over(Request& request, bool passed) noexcept;
     void volume_changed(volume::Change change, const volume::OpenVolume& volume) noexcept;
     void notify_everything() noexcept;
     // Sends a message that every initiator answers. The caller ensures that at most one is unanswered.
     void probe() noexcept;
 
-    // Task management: `job` waits for the commands of this channel that it concerns.
+    // Task management: `job` waits for those commands of this channel that it concerns.
     void abort_tasks(AbortJob& job) noexcept;
     void tasks_aborted(uint16_t slot) noexcept;
 
@@ -93,7 +93,7 @@ class Channel final : public fabric::ConnectionHandler,
     const ChannelRecord& record() const noexcept { return *record_; }
     const std::shared_ptr<ChannelRecord>& shared_record() const noexcept { return record_; }
 
-    // For the range locks.
+    // Called by the range locks.
     void lock_granted(uint16_t slot, uint64_t lock_id) noexcept;
     void hold_lifted(Request& request) noexcept;
     // Calls `mark(request)` for each command that has begun to change the unit; returns how many of the calls
@@ -109,8 +109,8 @@ class Channel final : public fabric::ConnectionHandler,
         return marked;
     }
     Rights& rights() noexcept { return rights_; }
-    // Queues unit attentions for what other initiators did to the registration or reservation of this
-    // channel's initiator.
+    // Queues unit attentions for changes that other initiators made to the registration or reservation of
+    // this channel's initiator.
     void reservations_changed(const Unit& unit, const volume::Reservations& change) noexcept;
     void reserved(const ReserveJob& job) noexcept;
     // The wait for cache engines has ended (awaiting.h).
@@ -190,7 +190,7 @@ class Channel final : public fabric::ConnectionHandler,
     void reserve(Request& request) noexcept;
 
     // throttle.cc
-    // False: the request waits, or was refused.
+    // Returns false if the request waits, or was refused.
     bool within_limits(Request& request) noexcept;
     void stop_waiting(Request& request, bool place_kept) noexcept;
 
@@ -212,7 +212,8 @@ class Channel final : public fabric::ConnectionHandler,
     void leave_cache(Request& request) noexcept;
     void join_cache() noexcept;
     void build_notice() noexcept;
-    // Storage or the cache returns the request. False: the connection is gone, and the request was released.
+    // Takes a request back from storage or from the cache. Returns false if the connection is gone; the
+    // request was then released.
     bool take_back(Request& request) noexcept;
 
     // transfer.cc
@@ -285,24 +286,25 @@ class Channel final : public fabric::ConnectionHandler,
     // Flows of waiting commands, by LUN (kBadLun: commands without a volume); created on first use.
     std::unordered_map<uint64_t, WaitingFlows> flows_;
     Rights rights_;
-    Attentions attentions_;  // of reservations; of volumes only if the peer receives no notifications
+    Attentions attentions_;  // for reservations, and for volumes if the peer receives no notifications
 
     // The send queue.
     List<Request> answers_;               // kSending, not yet completely built
     List<Request> fetches_;               // kFetching*, with READs to build
     AbortJob* fence_job_ = nullptr;       // waits for the completion of everything posted before its WRITE
-    bool fence_wanted_ = false;           // ... that WRITE is not built yet
-    AbortJob* next_fence_job_ = nullptr;  // arrived after that WRITE was built: needs its own
+    bool fence_wanted_ = false;           // ... but that WRITE is not built yet
+    AbortJob* next_fence_job_ = nullptr;  // arrived after that WRITE was built, so it needs its own
     uint32_t reads_outstanding_ = 0;
     uint32_t sends_outstanding_ = 0;   // work requests posted and not known to be complete
     uint32_t since_signal_ = 0;        // work requests since the last signalled one
-    std::vector<uint16_t> signalled_;  // ring: for each signalled work request, how many it completes
+    std::vector<uint16_t> signalled_;  // a ring buffer: for each signalled work request, the number of work
+                                       // requests that it completes
     size_t signalled_head_ = 0, signalled_tail_ = 0;
     // Work requests built, not yet posted.
     std::array<fabric::WorkRequest, kBatch> batch_;
     std::array<fabric::Segment, kBatch> segments_;
     uint32_t batch_count_ = 0;
-    Done done_;  // of the current build()
+    Done done_;  // the fused completions of the current build()
     std::vector<fabric::Receive> reposts_;
     std::vector<fabric::Segment> receive_segments_;  // by slot
     std::array<ShortBytes, kShortQueue> short_queue_;

@@ -26,8 +26,8 @@ class Counter {
     std::atomic<uint64_t> value_{0};
 };
 
-// Latency histogram: bucket i counts commands that took less than 2^i microseconds, and at least 2^(i-1); the
-// last bucket counts the rest.
+// Latency histogram: bucket i counts commands that took at least 2^(i-1) and less than 2^i microseconds. The
+// last bucket counts all longer ones.
 constexpr size_t kLatencyBuckets = 24;
 
 struct LatencyTotals {

@@ -2,8 +2,9 @@
 // Flows: commands that wait for a scarce resource: a buffer (arena.h), a cache command
 // (cache::Cache::take_command()), or the limits of their volume (throttle.h).
 //
-//  FL1  A command that must wait joins its *flow*: the waiting commands of one channel for one volume. A flow
-//       is served in order. A flow that may take nothing now is skipped and keeps its place.
+//  FL1  A command that must wait joins its *flow*: the waiting commands of one channel for one volume. The
+//       commands of a flow are served in order. A flow that may take nothing now is skipped, and keeps its
+//       place.
 //  FL2  Returned resources are offered to the flows in turn, first to the flow that has waited longest. A
 //       command that arrives while flows wait joins behind them.
 //
@@ -27,7 +28,7 @@ struct Flow : ListNode<> {
 // Commands that wait for the limits of the volume, in the order in which they were first sent.
 struct LimitFlow : Flow {
     uint32_t count = 0;
-    ThrottlePlaces places;  // of refused commands
+    ThrottlePlaces places;  // places of refused commands
 };
 
 // The flows of one channel for one volume, by resource.
@@ -46,7 +47,7 @@ class FlowQueue {
   public:
     bool empty() const noexcept { return flows_.empty(); }
     void wait(Flow& flow, Request& request) noexcept { wait_before(nullptr, flow, request); }
-    // Inserts `request` before `next`, which waits in `flow`; nullptr: at the end.
+    // Inserts `request` before `next`, which waits in `flow`, or at the end if `next` is nullptr.
     void wait_before(Request* next, Flow& flow, Request& request) noexcept {
         next == nullptr ? flow.waiting.push_back(request) : flow.waiting.insert(*next, request);
         if (!flow.linked()) flows_.push_back(flow);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // InitiatorShare: the resources that the channels of an initiator hold together on one lane, in total and per
-// volume (A2). An initiator is a proven name. Where no authentication is required, names are only claims, and
-// an initiator is a source (lib/fabric/sources.h). So a host gains nothing from more sessions.
+// volume (A2). An initiator is a proven name. Where no authentication is required, names prove nothing, so an
+// initiator is a source (lib/fabric/sources.h). Either way, a host gains nothing from more sessions.
 //
 // Thread-safety: belongs to the lane's reactor.
 // Lifetime: shared by its channels.

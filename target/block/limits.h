@@ -12,15 +12,16 @@ namespace wss::block {
 
 constexpr size_t kPage = 4096;
 
-// Requests that one channel may have outstanding: as many as a stock ib_srpt grants, and twice a usual queue
+// Requests that one channel may have outstanding. A stock ib_srpt grants as many. It is twice a usual queue
 // depth.
 constexpr uint32_t kCreditsDefault = 128;
 constexpr uint32_t kCreditsMin = 2;  // a peer reserves one for task management
 constexpr uint32_t kCreditsMax = 255;
-// The minimum per channel, whatever the number of channels (receive_budget.h): a queue of one thread.
+// The minimum per channel, whatever the number of channels (receive_budget.h). It is enough for the queue of
+// one thread.
 constexpr uint32_t kCreditsFloor = 16;
-// Receive memory of all channels. Beyond the first bound a new channel gets only the floor (a megabyte with
-// the driver's IU length). Beyond the second, new channels are refused.
+// Receive memory of all channels. Beyond the first bound, a new channel gets only kCreditsFloor credits: a
+// megabyte, with the driver's IU length. Beyond the second bound, new channels are refused.
 constexpr uint64_t kReceiveBytes = 512ull << 20;
 constexpr uint64_t kReceiveBytesMax = 4 * kReceiveBytes;
 
@@ -44,8 +45,8 @@ constexpr uint32_t kReadDepth = 16;
 // sense data are too rare to pay for more space in every entry of every send queue.
 constexpr uint32_t kInlineWish = 64;
 
-// Initiator-to-target IU lengths that the target accepts. A shorter IU has no room for a command with one
-// descriptor. kIuMax has room for the largest immediate data of the protocol.
+// Limits of the length of initiator-to-target IUs. An IU shorter than kIuMin has no room for a command with
+// one descriptor. kIuMax has room for the largest immediate data of the protocol.
 constexpr uint32_t kIuMin = 64;
 constexpr uint32_t kIuMax = WSS_SRP_MAX_IT_IU_LEN;
 static_assert(kIuMax >= 8260, "a stock ib_srp requests 68 + 8192 and warns when it gets less");
@@ -63,23 +64,23 @@ constexpr uint32_t kCompareChunk = 64 * 1024;
 constexpr uint32_t kBufferMax = 2 * kTransferMax;
 static_assert(kBufferMax >= kTransferMax + kCompareChunk, "a compare needs one buffer, never two");
 constexpr size_t kArenaDefault = 32 * 1024 * 1024;  // I/O buffers of one reactor and fabric
-// One part is for buffers of up to kSmallBuffer bytes (arena.h). A quarter has room for two thousand of 4 KiB
-// or 128 of 64 KiB. Storage does not use more at once.
+// One part of the arena is for buffers of up to kSmallBuffer bytes (arena.h). A quarter of the default arena
+// has room for two thousand buffers of 4 KiB, or 128 of 64 KiB. Storage does not use more at once.
 constexpr uint32_t kSmallBuffer = 64 * 1024;
 constexpr uint32_t kSmallPart = 4;
 constexpr size_t kArenaMin = 3 * kBufferMax;
 // Descriptor tables, and answers of administrative commands that do not fit in a slot (REPORT LUNS of a
 // thousand volumes). They have their own pool, so they never wait behind I/O. A command that holds a block of
-// this pool may wait for an I/O buffer, never the reverse: no deadlock.
+// this pool may wait for an I/O buffer, but never the reverse, so there is no deadlock.
 constexpr size_t kAdminArena = 2 * kBufferMax;
 
 constexpr uint32_t kChannelsPerSession = 64;
 constexpr uint32_t kReactorsMax = 64;
 constexpr uint32_t kSessionsMax = 1024;
-// Sessions of one initiator name, and of one source.
+// Maximum number of sessions of one initiator name, and of one source.
 constexpr uint32_t kSessionsPerName = kSessionsMax / 4;
 constexpr uint32_t kSessionsPerSource = kSessionsMax / 4;
-// Channels of all sessions together, and of one source.
+// Maximum number of channels of all sessions together, and of one source.
 constexpr uint32_t kChannelsMax = 4096;
 constexpr uint32_t kChannelsPerSource = kChannelsMax / 4;
 
@@ -111,11 +112,12 @@ constexpr Nanoseconds kTakeTimeout = from_s(30);
 constexpr Nanoseconds kEstablishTimeout = from_s(10);
 // Time within which an initiator must authenticate; less than its connect timeout.
 constexpr Nanoseconds kAuthTimeout = from_s(4);
-// Channels with pending authentication. Each holds the memory of a channel, so their number is limited. One
-// more evicts another (lib/fabric/pending_places.h). As many again may be closing after their eviction.
+// Maximum number of channels with pending authentication. It is limited because each holds the memory of a
+// channel. One more channel evicts another (lib/fabric/pending_places.h). The same number again may be
+// closing after their eviction.
 constexpr uint32_t kPendingAuthMax = 32;
 constexpr uint32_t kEvictedMax = 32;
-// Channels that were refused after their proof and have not closed yet.
+// Maximum number of channels that were refused after their proof and have not closed yet.
 constexpr uint32_t kRefusedMax = 32;
 // How often the session table checks these deadlines and the silence of initiators.
 constexpr Nanoseconds kSessionTick = from_ms(250);

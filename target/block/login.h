@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Login negotiation: the terms that a peer requests, the terms that it gets, or the reason for the refusal.
+// Login negotiation: from the terms that a peer requests to the terms that it gets, or to the reason for a
+// refusal.
 //
 // Pure: the same bytes and limits give the same result.
 #pragma once
@@ -50,7 +51,7 @@ struct Refusal {
     std::string text;  // shown on the user's terminal
 };
 
-// nullopt: granted, and `terms` is set.
+// Returns nullopt if the login is granted, and sets `terms`.
 std::optional<Refusal> negotiate(wire::ParseError parsed, const wire::LoginRequest& request,
                                  const LoginLimits& limits, const fabric::Caps& caps, ChannelTerms& terms);
 

@@ -42,7 +42,7 @@ void RangeLocks::quiet(uint64_t lock_id) {
     if (--lock->workers_left > 0) return;
     Worker& worker = service_.worker(lock->requester->worker);
     worker.reactor().post([record = lock->requester, slot = lock->slot, id = lock_id] {
-        // The channel lives as long as one of its requests waits for a lock.
+        // The channel lives at least as long as one of its requests waits for a lock.
         WSS_ASSERT(record->channel != nullptr, "the channel waits for its locks");
         record->channel->lock_granted(slot, id);
     });

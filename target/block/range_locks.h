@@ -2,10 +2,10 @@
 // Range locks make COMPARE AND WRITE atomic against all other writes, on every reactor, while ordinary writes
 // take no lock.
 //
-// COMPARE AND WRITE is rare and writes are not, so COMPARE AND WRITE bears the cost. It requests its range
-// from reactor 0. Reactor 0 makes every reactor hold back overlapping writes that have not begun, and report
-// when overlapping writes that have begun are done. Then it grants the lock. An ordinary write checks one
-// list of its own reactor, which is usually empty.
+// COMPARE AND WRITE is rare and ordinary writes are not, so COMPARE AND WRITE bears the cost. It requests its
+// range from reactor 0. Reactor 0 makes every reactor hold back overlapping writes that have not begun, and
+// report when overlapping writes that have begun are done. Then it grants the lock. An ordinary write checks
+// one list of its own reactor, which is usually empty.
 //
 //   worker w                 reactor 0                     every worker
 //   acquire(range) --------> queue; no overlap with an

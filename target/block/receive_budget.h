@@ -34,7 +34,7 @@ class ReceiveBudget {
         terms.credits = static_cast<uint32_t>(std::clamp<uint64_t>(credits, floor, terms.credits));
         granted_ += channel_bytes(terms);
     }
-    // `terms`: as granted.
+    // `terms`: the terms that were granted.
     void give_back(const ChannelTerms& terms) noexcept { granted_ -= channel_bytes(terms); }
     uint64_t granted() const noexcept { return granted_; }
 

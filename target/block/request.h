@@ -110,7 +110,7 @@ struct ByteRange {
     bool overlaps(const ByteRange& other) const noexcept { return begin < other.end && other.begin < end; }
 };
 
-struct WriterTag {};  // tag of a unit's list of writes in flight
+struct WriterTag {};  // names the list of a unit's writes in flight
 
 struct alignas(64) Request : ListNode<>, ListNode<WriterTag> {
     // Immutable once the channel is created.
@@ -121,16 +121,16 @@ struct alignas(64) Request : ListNode<>, ListNode<WriterTag> {
     State state = State::kReceiving;
     Nanoseconds received{};       // start of the turn in which the command arrived
     bool aborted = false;         // Q3
-    bool report_aborted = false;  // ... by another initiator: ends in TASK ABORTED
+    bool report_aborted = false;  // ... by another initiator: the request ends with TASK ABORTED
     bool is_task_management = false;
     bool locked = false;            // holds a range lock
-    uint8_t phase = 0;              // of a command of several storage operations
+    uint8_t phase = 0;              // phase of a command that needs several storage operations
     AbortJob* abort_job = nullptr;  // waits for the end of this request (Q3)
 
     uint32_t iu_length = 0;
     wire::Command command;
     scsi::Action action;
-    Unit* unit = nullptr;  // held
+    Unit* unit = nullptr;  // held by the request
 
     // The data: a pool's buffer, the receive slot, or the memory of a RAM volume.
     std::byte* data = nullptr;
@@ -165,8 +165,8 @@ struct alignas(64) Request : ListNode<>, ListNode<WriterTag> {
     uint64_t progress = 0;  // bytes (for UNMAP: ranges) done of a command of several operations
     uint64_t lock_id = 0;
     ByteRange range;              // the range of the volume that the command changes
-    bool beyond = false;          // a shrink waits for it
-    volume::FencedWrites fences;  // fences wait for it: no further step of it begins
+    bool beyond = false;          // changes blocks beyond the new end of the volume: a shrink waits for it
+    volume::FencedWrites fences;  // fences wait for this request: it begins no further step
     // kThrottled
     LimitFlow* limit_flow = nullptr;
     Nanoseconds throttled_since{};

@@ -5,7 +5,8 @@
 //   start_command   parse, find the unit, interpret
 //   dispatch        by kind of action
 //   prepare         descriptor table, then buffer, then data-out: each step may wait, then calls the next
-//   data_ready      all data is here: storage; commands that write go through begin_change()
+//   data_ready      all data is here: pass the command to storage; commands that write go through
+//                   begin_change()
 //   respond_*       the answer
 #include <algorithm>
 #include <cstring>
@@ -63,7 +64,7 @@ void Channel::start_command(Request& request) noexcept {
     interpret(request);
 }
 
-// The size of an answer that does not fit in a slot: REPORT LUNS of many volumes. 0: it fits.
+// The size of an answer that does not fit in a slot (REPORT LUNS of many volumes), or 0 if it fits.
 static uint32_t long_answer(const wire::Command& command, size_t luns) {
     if (wire::get8(command.cdb.data()) != wire::kReportLuns) return 0;
     size_t bytes = 8 + 8 * luns;
@@ -141,8 +142,8 @@ void Channel::prepare(Request& request) noexcept {
     const wire::DataBuffer& out = request.command.out;
     const wire::DataBuffer& in = request.command.in;
     if (!out.partial && !in.partial) return with_table(request);
-    // No command has data in both directions, so two tables make no sense. A request can hold one block of
-    // the admin pool, so a long answer with a partial table is refused as well.
+    // No command has data in both directions, so two tables are an error. A request can hold one block of the
+    // admin pool, so a long answer with a partial table is refused as well.
     const uint32_t length = out.partial ? out.table.length : in.table.length;
     if ((out.partial && in.partial) || request.admin_bytes > 0 || length == 0 || length > kBufferMax)
         return respond_sense(request, scsi::sense::wrong_data_buffer());
@@ -195,7 +196,7 @@ NexusShare& Channel::nexus_of(const Request& request) noexcept {
     return request.unit != nullptr ? share_->of_volume(request.unit->lun()) : share_->of_no_volume();
 }
 
-// Takes a block of the arena. False: the request waits for one and continues in buffer_offered().
+// Takes a block of the arena. Returns false if the request waits for one; it continues in buffer_offered().
 bool Channel::obtain(Request& request, uint32_t bytes, Part part) noexcept {
     request.wanted_bytes = bytes;
     request.part = part;
@@ -239,7 +240,7 @@ void Channel::buffer_offered(Request& request, std::byte* block) noexcept {
     if (!running()) return release(request);
     if (request.cache_command != nullptr) return cached_buffer(request);
     if (request.part != Part::kAdmin) return with_buffer(request);
-    // The action is still that of reset(): the request waited for the buffer inside interpret().
+    // The action is still the one that reset() set: the request waited for the buffer inside interpret().
     if (request.action.kind == Kind::kFail) return interpret(request);
     begin_table_fetch(request);
 }
@@ -249,7 +250,8 @@ void Channel::with_buffer(Request& request) noexcept {
         return begin_change(request);
     if (fetches_data(request))
         return begin_fetch(request, request.data, request.data_lkey, request.action.data_out_length);
-    // Immediate data: a write uses it in place. Commands that need space after it have a buffer: copy it.
+    // Immediate data: a write uses it in place. A command that needs space after its data has a buffer, so
+    // copy the data into it.
     if (request.action.data_out_length > 0) {
         counters_.immediate.add();
         counters_.written_bytes.add(request.action.data_out_length);
@@ -308,7 +310,7 @@ static ByteRange range_of(const Request& request) {
     uint64_t block = request.unit_block();
     if (request.action.kind != Kind::kUnmap)
         return {request.action.lba * block, (request.action.lba + request.action.blocks) * block};
-    return {0, UINT64_MAX};  // UNMAP has a list of ranges: it is rare, so it counts as the whole volume
+    return {0, UINT64_MAX};  // UNMAP has a list of ranges. It is rare, so it locks the whole volume
 }
 
 // Begins a command that changes the volume, unless a COMPARE AND WRITE holds the blocks.

@@ -33,7 +33,7 @@ void ReserveJob::install(const std::shared_ptr<ReserveJob>& job) {
 
 void ReserveJob::report(const std::shared_ptr<ReserveJob>& job) {
     job->service.worker(job->requester->worker).reactor().post([job] {
-        // The channel lives as long as its request waits for the job.
+        // The channel lives at least as long as its request waits for the job.
         WSS_ASSERT(job->requester->channel != nullptr, "the channel waits for its request");
         job->requester->channel->reserved(*job);
     });

@@ -21,12 +21,12 @@ class Rights {
     explicit Rights(const ChannelRecord& record) : record_(record) {}
 
     volume::Permission permission(const Unit& unit) noexcept;
-    // The restriction by reservations of other initiators. Costs one load while there is none.
+    // The restriction by reservations of other initiators. While there is none, the check costs one load.
     scsi::Restriction restriction(const Unit& unit) noexcept {
         return unit.reservations == nullptr ? scsi::Restriction::kNone : find_restriction(unit);
     }
     bool may_write(const Unit& unit) noexcept;
-    // The status of a write that the initiator may not make.
+    // The status of a write that the initiator is not permitted to make.
     uint8_t refusal(const Unit& unit) noexcept {
         return restriction(unit) == scsi::Restriction::kNone ? wire::kCheckCondition
                                                              : wire::kReservationConflict;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Service: the block target. Listens, logs initiators in, serves them the volumes of a VolumeSet.
+// Service: the block target. It listens, logs initiators in, and serves them the volumes of a VolumeSet.
 //
 //   fabrics ──> listeners ──> SessionTable (reactor 0) ──> Channel on a Worker (any reactor)
 //                                                            │ Unit ─> volume, its queue
 //
-// Life: create() before the reactors run (or in the simulation); listen() on reactor 0; stop() from any
-// thread while the reactors run. After its callback, and after the volumes were closed, the reactors may stop
-// and the Service may be destroyed. The fabrics, the reactors and the VolumeSet outlive it.
+// Life: create() is called before the reactors run (or in the simulation), listen() on reactor 0, and stop()
+// from any thread while the reactors run. After the callback of stop(), and after the volumes were closed,
+// the reactors may stop and the Service may be destroyed. The fabrics, the reactors and the VolumeSet outlive
+// it.
 //
 // Thread-safety: stated at each method.
 #pragma once
@@ -30,11 +31,11 @@ class Service {
     struct Options {
         LoginLimits limits;
         size_t arena_bytes = kArenaDefault;  // I/O buffers per reactor and fabric
-        // The first session epoch minus one; must grow across restarts (the daemon uses the system time).
+        // The first session epoch minus one. It must grow across restarts; the daemon uses the system time.
         uint64_t epoch_base = 0;
         Nanoseconds fence_timeout = kFenceTimeout;
         Nanoseconds drain_timeout = kDrainTimeout;
-        Nanoseconds silence_probe = kSilenceProbe;  // of initiators without keep-alive
+        Nanoseconds silence_probe = kSilenceProbe;  // for initiators without keep-alive
         Nanoseconds silence_max = kSilenceMax;
         Nanoseconds take_timeout = kTakeTimeout;
         // The cache of volumes; nullptr: none. Belongs to the first reactor; outlives the service.
@@ -66,7 +67,7 @@ class Service {
     void total(std::function<void(CounterTotals)> take);
     void session_use(std::function<void(SessionUse)> take);
 
-    // For use inside the service.
+    // These are for use inside the service.
     cache::Cache* cache() noexcept { return cache_; }
     SessionTable& sessions() noexcept { return sessions_; }
     volume::ReservationBook& reservations() noexcept { return *reservations_; }
@@ -74,7 +75,7 @@ class Service {
     reactor::Reactor& control_reactor() noexcept { return *reactors_[0]; }
     size_t workers() const noexcept { return workers_.size(); }
     Worker& worker(size_t index) noexcept { return *workers_[index]; }
-    // The cache has added a volume, which the other reactors add next. On the cache's reactor.
+    // Called on the cache's reactor when the cache has added a volume. The other reactors then add it.
     void offer(cache::CachedVolume& volume);
     // Numbers task management requests in order of arrival, over all reactors.
     uint64_t next_task_management() noexcept { return task_managements_.fetch_add(1); }

@@ -128,7 +128,7 @@ void SessionTable::authenticated(const std::shared_ptr<ChannelRecord>& record, c
     log_in(std::move(pending));
 }
 
-// The channel ended before it had a session.
+// Called when a channel ends before it has a session.
 void SessionTable::pending_auth_gone(const std::shared_ptr<ChannelRecord>& record) {
     past_.add(record->counters);
     auto found = std::find_if(pending_auth_.begin(), pending_auth_.end(),
@@ -197,8 +197,8 @@ void SessionTable::fence(Session& session, Pending pending) {
     if (pending.record && pending.record->epoch < session.epoch)
         return refuse(
             pending, {WSS_SRP_REJ_UNABLE_TO_ESTABLISH, "a newer login of the same initiator took its place"});
-    // The end of the old session frees a place of its own source only. So a login from another source needs a
-    // free place of that source before the old session is ended.
+    // The end of the old session frees only a place of that session's own source. So a login from another
+    // source needs a free place of its own source before the old session is ended.
     const std::string source = source_of(pending);
     const bool moves = source != session.source;
     std::optional<Refusal> refusal = moves ? places_.refuse_move(source) : std::nullopt;
@@ -263,8 +263,8 @@ std::shared_ptr<ChannelRecord> SessionTable::make_record(const Pending& pending,
     return record;
 }
 
-// A storage process that may have lost unflushed writes changes the boot id too: initiators treat that like a
-// reboot of the target's machine.
+// A storage process that may have lost unflushed writes also changes the boot id. Initiators handle that like
+// a reboot of the target's machine.
 uint32_t SessionTable::boot_id() const noexcept {
     if (options_.boot_id == 0 || service_.cache() == nullptr) return options_.boot_id;
     return options_.boot_id + 2 * static_cast<uint32_t>(service_.cache()->storage_nodes().losses());
@@ -322,7 +322,8 @@ void SessionTable::channel_gone(const std::shared_ptr<ChannelRecord>& record) {
     session->past.add(record->counters);
     if (session->channels.empty()) return session_gone(session);
     if (!record->speaks.exchange(false)) return;
-    // No channel has sent notifications since the one that did so ended. Its successor requests a rescan.
+    // No notifications were sent between the end of the channel that sent them and now. So its successor
+    // requests a rescan.
     const auto& heir = session->channels.front();
     heir->speaks = true;
     service_.worker(heir->worker).reactor().post([heir] {
@@ -337,7 +338,7 @@ void SessionTable::session_gone(Sessions::iterator session) {
     std::optional<Pending> successor = std::move(session->successor);
     sessions_.erase(session);
     if (successor) {
-        // Several successors may have waited for one place.
+        // Several successors may have waited for the same place.
         const Refusal ending{WSS_SRP_REJ_UNABLE_TO_ESTABLISH, "the target is shutting down"};
         const std::optional<Refusal> refusal = stopping_ ? ending : refuse_place(*successor);
         if (refusal)

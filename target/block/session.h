@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// SessionTable: the sessions of the target. A session is a nexus, the pair of an initiator port and a target
-// port, with its channels, which may be on several reactors.
+// SessionTable: the sessions of the target. A session is a nexus with its channels, which may be on several
+// reactors. A nexus is the pair of an initiator port and a target port.
 //
 // The table belongs to reactor 0, which also receives all connect requests. It posts tasks to the reactors of
 // channels. Channels report their end by a task posted back.
 //
 // Rules
 //  N1  A SINGLE login of a nexus that has a session ends all channels of that session. The login is granted
-//      only when the last of them is gone: connection closed and storage writes done. So no write of the old
-//      session can reach storage after the new session has begun (fencing). If that takes longer than
-//      Options::fence_timeout, the login is refused with a reason. A retry finds the old session still
-//      closing.
+//      only when the last of them is gone: its connection is closed, and its storage writes have ended. So no
+//      write of the old session can reach storage after the new session has begun (fencing). If that takes
+//      longer than Options::fence_timeout, the login is refused with a reason. A retry finds the old session
+//      still closing.
 //  N2  Each login that opens a session gets a larger epoch. A MULTI login joins the session of its nexus and
 //      gets its epoch. It is refused if that session was replaced while the authentication was pending.
 //  N3  With keep-alive, a session whose channels were all silent for keepalive_ms is closed. Without it, a
 //      session is probed after silence_probe of silence, and closed after silence_max. A channel whose peer
 //      completes none of the posted work requests for take_timeout is closed.
 //  N4  If secrets are configured, the authentication of a new connection is pending until it has proven its
-//      name. It has a channel, which accepts only authentication messages, and no session. After the proof
-//      it is a login as in N1 and N2. A nexus belongs to the name that opened it: other names can neither end
-//      its session nor join it.
+//      name. It has a channel, which accepts only authentication messages, and no session. After the proof,
+//      the connection is handled as a login by N1 and N2. A nexus belongs to the name that opened it: other
+//      names can neither end its session nor join it.
 //  N5  Unauthenticated peers cannot keep others out: at most kPendingAuthMax authentications are pending, and
 //      a new one evicts another (lib/fabric/pending_places.h).
 //  N6  A channel that was refused after its proof receives the reason. It is closed if it has not ended
@@ -64,11 +64,11 @@ struct ChannelRecord {
     std::string peer;
     std::string source;  // of the peer
     ChannelTerms terms;
-    // Of a channel that must authenticate: the login request as received, and the secrets to check against.
+    // For a channel that must authenticate: the login request as received, and the secrets for the check.
     std::array<std::byte, sizeof(wss_srp_login_req)> login_request{};
     std::shared_ptr<const auth::SecretBook> secrets;
     uint64_t losses_at_login = 0;  // cache::StorageNodes::losses()
-    // Set before the session admits the channel; without authentication that is immediately.
+    // Set before the session admits the channel. Without authentication, that happens immediately.
     std::string name;                     // proven by the initiator; without authentication its port id
     Secret secret;                        // used for the proof; belongs to reactor 0
     std::atomic<uint64_t> session_id{0};  // 0: its authentication is pending
@@ -76,11 +76,12 @@ struct ChannelRecord {
     Counters counters;
     std::atomic<int64_t> last_heard_ns{0};
     std::atomic<int64_t> draining_since_ns{0};  // 0: not draining
-    // The peer has completed nothing since; 0: nothing is posted. Reactor 0 resets it after take_timeout.
+    // Since this time the peer has completed nothing; 0 if nothing is posted. Reactor 0 resets it after
+    // take_timeout.
     std::atomic<int64_t> sending_since_ns{0};
     std::atomic<bool> established{false};
     std::atomic<bool> speaks{false};  // sends the notifications of the session; written by reactor 0
-    // The channel's reactor only; nullptr before the channel is created and after it is destroyed.
+    // Used only by the channel's reactor. nullptr before the channel is created and after it is destroyed.
     Channel* channel = nullptr;
 };
 
@@ -116,7 +117,7 @@ class SessionTable {
     SessionTable(const SessionTable&) = delete;
     SessionTable& operator=(const SessionTable&) = delete;
 
-    // All methods on reactor 0, unless noted.
+    // All methods must be called on reactor 0, unless noted.
     void connect_requested(size_t fabric_index, std::unique_ptr<fabric::ConnectRequest> request);
     // A channel with pending authentication has proven `name` with `secret`.
     void authenticated(const std::shared_ptr<ChannelRecord>& record, const std::string& name,
@@ -146,18 +147,18 @@ class SessionTable {
         ChannelTerms terms;
         size_t fabric_index = 0;
         Nanoseconds deadline;
-        fabric::PendingPlaces::Place place = 0;  // N5; left when the channel is gone or authenticated
+        fabric::PendingPlaces::Place place = 0;  // N5; freed when the channel is gone or authenticated
     };
     struct Session {
         uint64_t id = 0;
         wire::PortId initiator{}, target{};
         std::string name;  // proven; empty without authentication
         uint64_t epoch = 0;
-        ChannelTerms terms;  // of its first channel
+        ChannelTerms terms;  // terms of its first channel
         std::string fabric;
-        std::string source;  // of its first channel
+        std::string source;  // source of its first channel
         std::vector<std::shared_ptr<ChannelRecord>> channels;
-        CounterTotals past;  // of channels that are gone
+        CounterTotals past;  // totals of channels that are gone
         Nanoseconds since;
         Nanoseconds probed;  // time of the last probe
         bool closing = false;
@@ -212,7 +213,7 @@ class SessionTable {
     ReceiveBudget receives_;
     std::shared_ptr<const auth::SecretBook> secrets_;
     AuthFailures failures_;
-    CounterTotals past_;  // of sessions that are gone
+    CounterTotals past_;  // totals of sessions that are gone
     uint64_t next_epoch_;
     uint64_t next_session_id_ = 1;
     size_t next_worker_ = 0;

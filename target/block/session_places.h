@@ -18,7 +18,7 @@
 
 namespace wss::block {
 
-// Places in use, and refused logins by the limit that they reached.
+// Places in use, and the number of refused logins by the limit that they reached.
 struct SessionUse {
     uint64_t sessions = 0, channels = 0;
     uint64_t refused_sessions = 0;         // kSessionsMax
@@ -32,9 +32,9 @@ class SessionPlaces {
     explicit SessionPlaces(const LoginLimits& limits)
         : per_name_(limits.sessions_per_name), per_source_(limits.sessions_per_source) {}
 
-    // nullopt: there is room. Refusals are counted.
+    // Returns nullopt if there is room. Counts refusals.
     std::optional<Refusal> refuse_session(const std::string& name, const std::string& source);
-    // For a session that replaces one of the same name and another source.
+    // The same for a session that replaces one of the same name but of another source.
     std::optional<Refusal> refuse_move(const std::string& source);
     std::optional<Refusal> refuse_channel(const std::string& source);
 

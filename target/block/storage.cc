@@ -13,7 +13,7 @@ namespace wss::block {
 
 using Kind = scsi::Action::Kind;
 
-// Zeroes are written in chunks, because some backends must really write them: one operation must not take
+// Zeroes are written in chunks, because some backends must really write them. So one operation does not take
 // minutes, and an abort takes effect between two chunks.
 static constexpr uint64_t kZeroChunk = 32 * 1024 * 1024;
 
@@ -59,8 +59,8 @@ void Channel::storage_done(io::Request& io) noexcept {
 }
 
 void Channel::storage_finished(Request& request) noexcept {
-    // A fence waits for this command. A WRITE has completed and is answered as good. A command of several
-    // steps ends here.
+    // A fence waits for this command. A WRITE has completed, and is answered as good. A command of several
+    // steps ends here instead.
     if (!request.fences.empty() && request.action.kind != Kind::kWrite)
         return respond_failure(request, rights_.refusal(*request.unit), scsi::sense::write_protected());
     switch (request.action.kind) {
@@ -94,7 +94,7 @@ void Channel::storage_failed(Request& request) noexcept {
     if (io.error == ENXIO && request.unit->open->closing())
         return respond_sense(request, scsi::sense::lun_not_supported());
     if (io.error == EROFS) return respond_sense(request, scsi::sense::write_protected());
-    // The storage was shrunk from outside, and the volume does not have the new size yet.
+    // The storage was shrunk from outside, but the volume does not have the new size yet.
     if (io.error == EFBIG && io.op != io::Op::kFlush)
         return respond_sense(request, scsi::sense::lba_out_of_range(lba));
     if (io.error == ENOSPC || io.error == EDQUOT) {
@@ -167,7 +167,7 @@ void Channel::next_verify(Request& request) noexcept {
            request.data + request.action.data_out_length);
 }
 
-// The index of the first byte that differs; `length` if none does.
+// The index of the first byte that differs, or `length` if none differs.
 static uint64_t first_difference(const std::byte* a, const std::byte* b, uint64_t length) {
     return static_cast<uint64_t>(std::mismatch(a, a + length, b).first - a);
 }

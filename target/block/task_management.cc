@@ -4,11 +4,11 @@
 // UNIT RESET ends the commands of all initiators. The others receive TASK ABORTED (TAS = 1) and, if they do
 // not receive notifications, a unit attention. LOGICAL UNIT RESET by an initiator with read-only access ends
 // only that initiator's commands. PREEMPT AND ABORT ends the commands of the preempted initiators, which
-// receive TASK ABORTED.
+// receive TASK ABORTED as well.
 //
-// A request is answered when no command that it concerns can still have an effect, by a storage or an RDMA
-// operation. Commands that are already answered (kSending) are not aborted, but the request waits for them.
-// Requests that concern the same command are answered together (AbortJob).
+// A task management request is answered when no command that it concerns can still have an effect through a
+// storage or RDMA operation. Commands that are already answered (kSending) are not aborted, but the request
+// waits for them. Requests that concern the same command are answered together (AbortJob).
 #include "target/block/channel.h"
 #include "target/block/service.h"
 
@@ -123,8 +123,8 @@ void Channel::abort(Request& victim, AbortJob& job) noexcept {
     if (victim.state == State::kSending) return;
     victim.aborted = true;
     if (victim.cache_command != nullptr) worker_.gateway()->flush_completions();
-    // A command that waits for a buffer, a limit, a range or engines has not begun and ends here. Others end
-    // at their next step.
+    // A command that waits for a buffer, a limit, a range or engines has not begun and ends here. Other
+    // commands end at their next step.
     const bool has_posted = victim.state == State::kFetchingData || victim.state == State::kFetchingTable;
     const bool waits = victim.state == State::kWaiting || victim.state == State::kThrottled ||
                        victim.state == State::kHeld || victim.state == State::kAwaiting;

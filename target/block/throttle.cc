@@ -63,7 +63,7 @@ void Throttle::wait(LimitFlow& flow, Request& request, uint64_t bytes, Nanosecon
     queue_.wait_before(next, flow, request);
 }
 
-// Counts a command that stops waiting.
+// Stops counting a command that no longer waits.
 void Throttle::forget(Request& request, Nanoseconds now) noexcept {
     --std::exchange(request.limit_flow, nullptr)->count;
     --waiting_;
@@ -90,7 +90,8 @@ void Throttle::refuse(Request& request) noexcept {
     request.channel->limit_over(request, false);
 }
 
-// The last command waits for the reserved time, and for all others except the one with the reservation.
+// The last command waits for the reserved time, and for all other commands except the one that has the
+// reservation.
 bool Throttle::is_too_long(Nanoseconds now) const noexcept {
     if (waiting_ == 0 || reserved_.of == nullptr) return false;
     const uint64_t bytes = waiting_bytes_ - std::min(waiting_bytes_, reserved_.bytes);
@@ -124,8 +125,8 @@ void Throttle::refuse_excess(Nanoseconds now) noexcept {
 
 // ---- Time ------------------------------------------------------------------------------------------------
 
-// Whether the command may begin now. The reserved time applies to the next command in turn, even if it was
-// reserved for another one.
+// Whether the command may begin now. The next command in turn uses the reserved time, even if it was reserved
+// for another command.
 bool Throttle::take(Request& request, Nanoseconds now) noexcept {
     const std::shared_ptr<volume::RateLimiter>& limiter = volume_.limiter();
     if (limiter != nullptr) {
@@ -164,8 +165,8 @@ void Throttle::look(Nanoseconds now) noexcept {
     };
     queue_.for_each_flow([&](Flow& flow) { flow.waiting.for_each(is_due); });
     while (Request* request = refused.front()) refuse(*request);
-    // A command that begins may end its channel and the channel's other waiting commands. Those leave these
-    // lists by themselves.
+    // A command that begins may end its channel and the channel's other waiting commands. Those commands
+    // leave these lists by themselves.
     while (Request* request = passed.front()) {
         leave(*request, false);
         if (const auto& limiter = volume_.limiter()) limiter->charge(1, request->throttled_bytes, now);
@@ -198,16 +199,16 @@ void Throttle::end_all() noexcept {
 void Throttle::charge_step(const Request& request, uint64_t bytes) noexcept {
     const std::shared_ptr<volume::RateLimiter>& limiter = volume_.limiter();
     if (limiter == nullptr) return;
-    const bool first = request.progress == 0;  // admitted as an operation
+    const bool first = request.progress == 0;  // the first operation was charged on admission
     limiter->charge(first ? 0 : 1, bytes, reactor_.now());
 }
 
 // ---- The channel's part ----------------------------------------------------------------------------------
 
-// The bytes that a command is charged before it begins; nullopt: no limit applies. Commands that move or
-// change data are limited. VERIFY, UNMAP and WRITE SAME have several steps: they are charged one operation
-// here. Each step is charged with its bytes when it begins, and each step but the first with one more
-// operation. COMPARE AND WRITE is charged in full here.
+// The bytes that a command is charged before it begins, or nullopt if no limit applies to it. Commands that
+// move or change data are limited. VERIFY, UNMAP and WRITE SAME have several steps: they are charged one
+// operation here. Each step is charged its bytes when it begins. Each step except the first is also charged
+// one operation. COMPARE AND WRITE is charged in full here.
 static std::optional<uint64_t> limited_bytes(const scsi::Action& action, uint64_t block) {
     switch (action.kind) {
         case Kind::kRead:
@@ -232,7 +233,7 @@ bool Channel::within_limits(Request& request) noexcept {
     return !bytes || request.unit->throttle.admit(flows_[request.unit->lun()].limits, request, *bytes);
 }
 
-// The volume and the initiator's rights may have changed during the wait: interpret the command again.
+// The volume and the initiator's rights may have changed during the wait, so interpret the command again.
 void Channel::limit_over(Request& request, bool passed) noexcept {
     if (!running()) return release(request);
     const bool gone = request.unit->open->closing() && !request.unit->open->reopening();

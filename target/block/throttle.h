@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Throttle: commands of one volume on one reactor that wait for the volume's limits (volume/rate_limit.h).
 //
-// A command waits before it gets a buffer, a cache command or a range. It holds only its slot, which belongs
-// to its initiator. The later steps of a command with several steps do not wait. Each is charged when it
-// begins (charge_step()), and delays the next commands. A command waits in its flow (flow.h), so the channels
-// of a volume take turns. The reactor reserves the time of one command at a time from the limiter. A timer
-// starts that command.
+// A command waits before it gets a buffer, a cache command or a range lock. It holds only its slot, which
+// belongs to its initiator. The later steps of a command with several steps do not wait. Each is charged when
+// it begins (charge_step()), and delays the next commands. A command waits in its flow (flow.h), so the
+// channels of a volume take turns. The reactor reserves the time of the next command from the limiter, one
+// command at a time. A timer starts that command.
 //
 // Rules
 //  T1  The commands of a flow are served in the order in which they were first sent. A refused command that
@@ -40,13 +40,15 @@ class Throttle {
     Throttle(const Throttle&) = delete;
     Throttle& operator=(const Throttle&) = delete;
 
-    // Checks a command that moves `bytes`. True: it may begin, and is charged. False: it waits in `flow` and
-    // returns by Channel::limit_over(), perhaps before this function returns.
+    // Checks a command that moves `bytes`. If it returns true, the command may begin and is charged.
+    // Otherwise the command waits in `flow` and is returned through Channel::limit_over(), perhaps before
+    // this function returns.
     [[nodiscard]] bool admit(LimitFlow& flow, Request& request, uint64_t bytes) noexcept;
     // Charges the next step of a command of several steps, which moves `bytes`. Call it before `progress`
     // counts the step.
     void charge_step(const Request& request, uint64_t bytes) noexcept;
-    // Removes a waiting command. `place_kept`: its place is kept in case the initiator repeats it.
+    // Removes a waiting command. If `place_kept` is true, the command keeps its place in case the initiator
+    // repeats it.
     void leave(Request& request, bool place_kept) noexcept;
     // Applies the new limits to waiting commands.
     void limits_changed() noexcept;

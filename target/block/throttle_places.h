@@ -17,7 +17,8 @@ namespace wss::block {
 
 class ThrottlePlaces {
   public:
-    // Command `key` arrives: returns and removes its first arrival time; nullopt: it has no place.
+    // Command `key` arrives. Removes its first arrival time and returns it, or returns nullopt if the command
+    // has no place.
     std::optional<Nanoseconds> take(uint64_t key, Nanoseconds now) noexcept;
     // Command `key`, which first arrived at `first`, is refused. If there are too many places, the oldest
     // are kept.

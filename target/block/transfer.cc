@@ -6,13 +6,13 @@
 // post(). A write's READ precedes its storage operation.
 //
 // Writes that complete in the same turn share one message if that was negotiated (batched completion). The
-// first gets a fused completion, which becomes the message when there is a second. The message is inlined, so
-// that the slot that contains it can be reused immediately.
+// first write gets a fused completion, which becomes the message when there is a second write. The message is
+// inlined, so that the slot that contains it can be reused immediately.
 //
-// Signalled work requests: every READ (its data is needed); the last work request of an answer whose data is
-// in a buffer that will be reused (F2); messages that are not inlined; the last work request of a request
-// that an abort job waits for; messages of a draining channel; otherwise one in kSignalEvery. A read from a
-// RAM volume sends from memory that is never reused, so it needs no completion.
+// These work requests are signalled: every READ, because its data is needed; the last one of an answer whose
+// data is in a buffer that will be reused (F2); messages that are not inlined; the last one of a request that
+// an abort job waits for; messages of a draining channel; and of all others, one in kSignalEvery. A read from
+// a RAM volume sends from memory that is never reused, so it needs no completion.
 #include "target/block/channel.h"
 
 #include <algorithm>
@@ -126,8 +126,8 @@ static void count_latency(const Request& request, Nanoseconds now, Counters& cou
     if (request.action.kind == scsi::Action::Kind::kWrite) counters.write_latency.add(now - request.received);
 }
 
-// True: the whole answer is built, and the fabric owns the request, or it is recycled. False: no room for the
-// rest.
+// Returns true if the whole answer is built; then the fabric owns the request, or it is recycled. Returns
+// false if there is no room for the rest.
 bool Channel::build_answer(Request& request) noexcept {
     const bool fused = can_fuse(request);
     const bool fused_into_data = fused && request.to_move > 0 && request.moved < request.to_move;
@@ -144,8 +144,9 @@ bool Channel::build_answer(Request& request) noexcept {
     }
     static_cast<ListNode<>&>(request).unlink();
     count_latency(request, worker_.answer_time(), counters_);
-    // Data in a RAM volume's memory needs no completion. All other data does. So does an abort job of the
-    // request: its answer may be sent on another channel, which is not ordered with the WRITEs of this one.
+    // Data in a RAM volume's memory needs no completion; all other data does. A request that an abort job
+    // waits for needs one as well: the job's answer may be sent on another channel, which is not ordered with
+    // the WRITEs of this one.
     if ((request.to_move > 0 && !request.data_is_volume) || request.abort_job != nullptr)
         signal(batch_[batch_count_ - 1], reinterpret_cast<uint64_t>(&request));
     else if (!request.answer_waits)
@@ -184,7 +185,7 @@ void Channel::begin_done(Request& request) noexcept {
     done_.count = 1;
 }
 
-// False: the request needs its own work request: there is none to join, or it must be signalled.
+// Returns false if the request needs its own work request: there is none to join, or it must be signalled.
 bool Channel::join_done(Request& request) noexcept {
     if (!terms_.batched() || done_.count == 0 || done_.count >= done_max_) return false;
     if (request.to_move > 0 || request.abort_job != nullptr) return false;

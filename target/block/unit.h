@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unit: one reactor's view of a volume (SCSI's logical unit). UnitTable: the units of a reactor.
+// Unit: one reactor's view of a volume (SCSI's logical unit). UnitTable: all units of a reactor.
 //
 // A unit keeps the state that a datapath without locks needs: the volume's SCSI description, the local keys
 // of its memory, the writes in flight on this reactor, and the ranges that a COMPARE AND WRITE of any reactor
@@ -27,7 +27,7 @@
 
 namespace wss::block {
 
-// A locked range: overlapping writes that have not begun wait in `Unit::held`.
+// A locked range. Overlapping writes that have not begun wait in `Unit::held`.
 struct Hold : ListNode<> {
     uint64_t lock_id = 0;
     ByteRange range;
@@ -42,15 +42,15 @@ struct Unit final {
     // nullptr: not cached, as long as the unit lives. On other reactors than the cache's, only its address
     // and its constants may be used.
     cache::CachedVolume* cached = nullptr;
-    Gate::Holder cached_place;  // in the gate of `cached`, on the cache's reactor
-    cache::CommandShareRef cached_commands = cache::CommandShareRef::make();  // as Gateway::take_command()
+    Gate::Holder cached_place;  // place in the gate of `cached`, on the cache's reactor
+    cache::CommandShareRef cached_commands = cache::CommandShareRef::make();  // as in Gateway::take_command()
     scsi::Device device;
     volume::ReservationBook::Shared reservations;  // nullptr: no initiator has been registered
     uint32_t users = 0;
     bool removed = false;
-    std::array<ShareRef, kFabricsMax> shares;  // of the arenas, by lane
+    std::array<ShareRef, kFabricsMax> shares;  // shares of the arenas, by lane
 
-    Throttle throttle;  // of commands that have not begun
+    Throttle throttle;  // commands wait here before they begin
 
     List<Request, WriterTag> writers;  // commands that have begun to change the volume
     List<Hold> holds;
@@ -61,8 +61,8 @@ struct Unit final {
     Awaiting awaiting;  // commands that wait for cache engines
 
     uint64_t lun() const { return open->volume().lun(); }
-    // Reads the state that may change at any time (TV2), once per command.
-    // `may_write`: whether the initiator of the command may write.
+    // Reads the state that may change at any time (TV2). Called once per command. `may_write`: whether the
+    // initiator of the command may write.
     void refresh(bool may_write) noexcept {
         device.blocks = open->volume().blocks();
         device.read_only = !may_write || open->volume().read_only();

@@ -4,7 +4,7 @@
 //
 // Attached to each volume as its extension. Volumes without memory have an empty one.
 //
-// Thread-safety: lkey() from any thread; the rest on the control thread.
+// Thread-safety: lkey() may be called from any thread, the rest on the control thread.
 // Lifetime: the fabrics outlive it. Regions of former sizes are kept until its end, because requests in
 // flight may still use them.
 #pragma once

@@ -13,8 +13,8 @@ namespace wss::block {
 AbortJob* AbortJob::join(AbortJob* present, AbortJob& joining) {
     joining.left.fetch_add(1, std::memory_order_relaxed);
     if (present == nullptr) return &joining;
-    // The follower's `left` already counts this command. From now on that count stands for the leader, and
-    // the end of the leader subtracts it.
+    // The follower's `left` already counts this command. From now on that count stands for the leader, and is
+    // decremented when the leader ends.
     AbortJob& leader = joining.rank > present->rank ? joining : *present;
     AbortJob& follower = joining.rank > present->rank ? *present : joining;
     std::lock_guard guard(leader.lock);
@@ -262,7 +262,7 @@ void Worker::fence_writes(Unit& unit, const std::shared_ptr<volume::WriteFence>&
 void Worker::reservations_changed(const ReserveJob& job, const std::shared_ptr<volume::WriteFence>& fence) {
     Unit* unit = units_.find(job.lun);
     if (unit == nullptr || unit->open->volume().wwid() != job.wwid) return;
-    // The book may have changed again since `job`.
+    // The book may have changed again since the change of `job`.
     unit->reservations = service_.reservations().find(job.wwid);
     for (auto& lane : lanes_)
         lane->for_each_channel([&](Channel& channel) { channel.reservations_changed(*unit, *job.now); });
@@ -321,7 +321,7 @@ void Worker::hold_is_quiet(uint64_t lock_id) noexcept {
 
 void Worker::writer_ended(Unit& unit, const ByteRange& range) noexcept {
     unit.holds.for_each([&](Hold& hold) {
-        // writers_left is 0 if no writers had begun at the start of the hold. Later ones wait for its end.
+        // writers_left is 0 if no writer had begun when the hold started. Later writers wait for its end.
         if (hold.writers_left > 0 && hold.range.overlaps(range) && --hold.writers_left == 0)
             hold_is_quiet(hold.lock_id);
     });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Worker: one reactor's part of the block service. Lane: the part of it that belongs to one fabric.
+// Worker: one reactor's part of the block service. Lane: the part of a worker that belongs to one fabric.
 //
 // The sources of a worker are registered with its reactor in the order of processing: completions (pollers),
 // storage (the volume table), the cache with the pollers of its engines (on its reactor), and last the worker
@@ -35,10 +35,10 @@ class Worker;
 // reaches zero, the job notifies the requesting channel, on that channel's reactor, and is freed.
 //
 // Several jobs may concern the same command: an initiator that gets no answer to its ABORT TASK resets the
-// unit. Then the wider job (of equally wide ones, the later) waits for the command, and the other job
-// *follows* it: both are answered together. So an ABORT that a RESET overtook is not answered while any
-// command that the RESET concerns still executes. The order (`rank`) is the same for every command, so no two
-// jobs wait for each other.
+// unit. Then the job that concerns more commands waits for the command (the later one, if both concern
+// equally many), and the other job *follows* it: both are answered together. So an ABORT that a RESET
+// overtook is not answered while any command that the RESET concerns still executes. The order (`rank`) is
+// the same for every command, so no two jobs wait for each other.
 struct AbortJob {
     // Workers that have not searched yet, commands and fences that have not ended, and jobs that it follows.
     std::atomic<uint32_t> left;
@@ -47,16 +47,18 @@ struct AbortJob {
     uint16_t slot;
     wire::TaskManagement task;
     bool everybodys;                          // concerns the commands of all initiators
-    std::vector<volume::Registrant> victims;  // if not empty: only of these; else of the requester's session
+    std::vector<volume::Registrant> victims;  // if not empty, only commands of these initiators; otherwise
+                                              // those of the requester's session
     uint64_t rank;                            // by breadth, then by age
     std::mutex lock;
     std::vector<AbortJob*> followers;  // guarded by lock; one entry per shared command
 
-    // `present` (or nullptr: no job) waits for a command that `joining` concerns too. Returns the job that
-    // then waits for the command.
+    // `present` is the job that waits for a command, or nullptr. `joining` concerns the command too. Returns
+    // the job that waits for it from now on.
     static AbortJob* join(AbortJob* present, AbortJob& joining);
-    // Starts the job of `request`, which waits for it. The job concerns the commands that `task` selects: of
-    // `victims` if there are any, of all initiators if `everybodys`, or else of the requester's session.
+    // Starts the job of `request`, which waits for it. The job concerns the commands that `task` selects:
+    // those of `victims` if there are any, those of all initiators if `everybodys` is true, or else those of
+    // the requester's session.
     static void begin(Worker& home, std::shared_ptr<ChannelRecord> requester, const Request& request,
                       const wire::TaskManagement& task, bool everybodys,
                       std::vector<volume::Registrant> victims = {});
@@ -87,7 +89,7 @@ class Lane final : public cache::BufferHome {
     // The share of the channel's initiator on this lane.
     std::shared_ptr<InitiatorShare> initiator_share(const ChannelRecord& record);
 
-    // Creates a channel. If that fails, rejects the connection and reports the channel gone.
+    // Creates a channel. If that fails, rejects the connection and reports that the channel is gone.
     void open_channel(std::shared_ptr<ChannelRecord> record, std::unique_ptr<fabric::ConnectRequest> request,
                       std::span<const std::byte> accept_data, uint64_t login_tag);
 
@@ -139,8 +141,8 @@ class Worker final : public reactor::Source, public volume::Observer {
     UnitTable& units() noexcept { return units_; }
     Lane& lane(size_t fabric_index) noexcept { return *lanes_[fabric_index]; }
     size_t lanes() const noexcept { return lanes_.size(); }
-    // The time of the answers of this turn; later than the start of the turn if storage blocked. The clock is
-    // read once per turn, when the first answer is built.
+    // The time of the answers of this turn. It is later than the start of the turn if storage blocked. The
+    // clock is read once per turn, when the first answer is built.
     Nanoseconds answer_time() noexcept {
         if (answer_time_ == kNever) answer_time_ = reactor_.clock().now();
         return answer_time_;
@@ -155,7 +157,7 @@ class Worker final : public reactor::Source, public volume::Observer {
     // `fence`.
     void reservations_changed(const ReserveJob& job, const std::shared_ptr<volume::WriteFence>& fence);
 
-    // Range locks, this reactor's part (see range_locks.h).
+    // This reactor's part of the range locks (see range_locks.h).
     void hold_range(uint64_t lock_id, uint64_t lun, ByteRange range);
     void lift_hold(uint64_t lock_id) noexcept;
     // A write of `unit` has ended. A lock may have waited for it.

@@ -17,7 +17,7 @@ class Answer {
   public:
     explicit Answer(wire::MutableBytes out) : out_(out) {}
 
-    // Call before the first byte is written.
+    // Must be called before the first byte is written.
     void limit(uint32_t allocation_length) {
         out_ = out_.first(std::min(out_.size(), size_t{allocation_length}));
     }
@@ -44,7 +44,7 @@ class Answer {
     void bytes(wire::Bytes data) {
         for (std::byte b : data) u8(std::to_integer<uint8_t>(b));
     }
-    // Truncated or padded with blanks to `width`.
+    // Writes `text`, truncated or padded with blanks to `width`.
     void ascii(std::string_view text, size_t width) {
         for (size_t i = 0; i < width; i++) u8(i < text.size() ? uint8_t(text[i]) : uint8_t(' '));
     }
@@ -62,7 +62,7 @@ class Answer {
         patch16(at + 2, uint16_t(value));
     }
 
-    size_t total() const { return total_; }  // of the whole answer
+    size_t total() const { return total_; }  // bytes of the whole answer
     uint32_t written() const { return uint32_t(std::min(out_.size(), total_)); }
 
   private:

@@ -12,7 +12,7 @@ namespace {
 using wire::Sense;
 using Kind = Action::Kind;
 
-// The extent of a CDB, not yet checked.
+// The extent of a CDB, before it is checked.
 struct Extent {
     uint64_t lba = 0;
     uint64_t blocks = 0;
@@ -38,7 +38,7 @@ Extent extent_of(const Call& call) {
     }
 }
 
-// An extent of no blocks must begin inside the device too.
+// Even an extent of no blocks must begin inside the device.
 std::optional<Sense> check_range(const Device& device, const Extent& extent) {
     if (extent.lba >= device.blocks) return sense::lba_out_of_range(extent.lba);
     if (extent.blocks > device.blocks - extent.lba) return sense::lba_out_of_range(device.blocks);
@@ -109,7 +109,7 @@ Action write_same(const Call& call) {
     bool wants_unmap = call.bit(1, 3);
     bool no_data_out = call.bit(1, 0);
     if (wants_unmap && !call.device.discard) return fail(sense::invalid_field(1, 3));
-    // Zero would mean "to the end of the device". It is refused, as VPD B0 announces (WSNZ), so that a
+    // Zero would mean "to the end of the device". Zero is refused, as VPD page B0 announces (WSNZ), so that a
     // mistake does not erase the device.
     if (extent.blocks == 0) return fail(sense::invalid_field(extent.blocks_at));
     if (auto wrong = check(call.device, extent, write_same_limit(call.device))) return fail(*wrong);
@@ -150,7 +150,7 @@ wire::BlockRange UnmapList::range(uint32_t index) const {
 
 bool parse_unmap_list(Bytes list, const Device& device, UnmapList& out, Sense& sense) {
     constexpr size_t kDescriptorsLengthAt = 2;
-    // The list's length field counts the header without its own two bytes.
+    // The list's length field counts the header without that field's own two bytes.
     constexpr size_t kHeaderCounted = wire::kUnmapHeaderBytes - 2;
     auto refuse = [&sense](const Sense& why) {
         sense = why;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rows, sorted by opcode, and interpret(), which finds the row of a CDB, makes the checks that all
+// The rows, sorted by opcode, and interpret(). interpret() finds the row of a CDB, makes the checks that all
 // commands share, and calls the handler.
 #include "target/scsi/commands.h"
 
@@ -14,8 +14,8 @@ namespace {
 
 using namespace wire;
 
-// The control byte: NACA is refused (no usage map contains it, as NormACA is 0). The other bits are reserved
-// or obsolete.
+// The control byte. NACA is refused: no usage map contains it, because NormACA is 0. The other bits are
+// reserved or obsolete.
 constexpr uint8_t kControl = 0x00;
 constexpr uint8_t kDpoFua = 0x18;
 constexpr uint8_t kAll = 0xff;
@@ -117,7 +117,7 @@ constexpr bool rows_are_sorted() {
 }
 static_assert(rows_are_sorted(), "the rows of one opcode must be neighbours");
 
-// An error for the first bit that the row does not allow, if there is one.
+// Returns an error for the first bit that the row does not allow, if there is one.
 std::optional<Sense> check_reserved(const Row& row, const std::array<std::byte, 16>& cdb) {
     // Fast path: two comparisons check all sixteen bytes of a correct command.
     std::array<uint64_t, 2> is, may;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of commands, one row per command (invariant SC3), and the arguments of a handler.
 //
-// To add a command: write a handler `Action name(const Call&)` beside related ones, declare it below, and add
-// a row in commands.cc. REPORT SUPPORTED OPERATION CODES returns the row's usage map. A CDB with any bit
+// To add a command: write a handler `Action name(const Call&)` next to related ones, declare it below, and
+// add a row in commands.cc. REPORT SUPPORTED OPERATION CODES returns the row's usage map. A CDB with any bit
 // outside the map is refused before the handler runs, so handlers need not check reserved bits.
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace wss::scsi {
 
-// A command during interpretation. The CDB is padded with zeroes to 16 bytes.
+// A command that is being interpreted. The CDB is padded with zeroes to 16 bytes.
 struct Call {
     const std::array<std::byte, 16>& cdb;
     const Device& device;
@@ -47,8 +47,8 @@ enum Trait : uint8_t {
     kPastAttention = 1 << 1,  // answered while a unit attention is pending
     kNeedsMedium = 1 << 2,    // the device must have blocks
     kNeedsDiscard = 1 << 3,   // exists only on devices with discard
-    // Conflicts with reservations of other initiators: kReads with one for exclusive access, kWrites with any
-    // (SPC-4 table 67, SBC-3 table 13). A row without either never conflicts.
+    // Conflicts with reservations of other initiators: kReads conflicts with one for exclusive access,
+    // kWrites with any (SPC-4 table 67, SBC-3 table 13). A row without either never conflicts.
     kReads = 1 << 4,
     kWrites = 1 << 5,
 };
@@ -58,13 +58,13 @@ inline bool is_supported(const Row& row, const Device& device) {
     return device.discard || !(row.traits & kNeedsDiscard);
 }
 
-// Whether VPD pages and READ CAPACITY announce discard. They do not on a write-protected unit: UNMAP is
-// supported there, like WRITE, but refused, so an initiator has no use for it.
+// Whether VPD pages and READ CAPACITY announce discard. For a write-protected unit they do not: it supports
+// UNMAP, like WRITE, but refuses it, so an initiator has no use for it.
 inline bool promises_discard(const Device& device) {
     return device.discard && !device.read_only;
 }
 
-// The first of the adjacent rows of an opcode; nullptr: none.
+// The first of the adjacent rows of an opcode, or nullptr if there is none.
 const Row* first_row(uint8_t opcode);
 // `service_action` is ignored for opcodes without service actions.
 const Row* find_row(uint8_t opcode, uint8_t service_action);

@@ -20,7 +20,7 @@ uint8_t peripheral(const Device& device) {
 }
 
 void standard(const Call& call) {
-    constexpr uint8_t kLength = 74;  // to the end of the eight version descriptors
+    constexpr uint8_t kLength = 74;  // up to the end of the eight version descriptors
     Answer& out = call.answer;
     out.u8(peripheral(call.device));
     out.u8(0);
@@ -34,7 +34,7 @@ void standard(const Call& call) {
     out.ascii(kProduct, 16);
     out.ascii(kRevision, 4);
     out.zeroes(22);
-    // Version descriptors: SAM-5, SPC-4, SBC-3, SRP, no revision claimed.
+    // Version descriptors of SAM-5, SPC-4, SBC-3 and SRP, without a revision.
     for (uint16_t standard : {0x00a0, 0x0460, 0x04c0, 0x0940}) out.u16(standard);
     out.zeroes(kLength - out.total());
 }

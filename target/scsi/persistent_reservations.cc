@@ -299,8 +299,8 @@ class Reserving {
         return changed_registrations(true);
     }
 
-    // An initiator that takes the reservation stays registered. One that does not take it may remove its own
-    // registration, too, if that has the key.
+    // An initiator that takes the reservation stays registered. One that does not may remove its own
+    // registration as well, if that has the key.
     size_t remove_victims(bool takes) {
         auto is_victim = [&](const Registration& each) {
             if (takes && each.initiator == who_) return false;

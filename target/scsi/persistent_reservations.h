@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Persistent reservations (SPC-4, 5.12): the effect of PERSISTENT RESERVE OUT, and the restrictions of other
-// initiators. PERSISTENT RESERVE IN consists of rows of the command table.
+// initiators. PERSISTENT RESERVE IN is handled by rows of the command table.
 //
-// Registrations are per initiator and volume. The target has one port, so an initiator is a nexus. Not
-// supported: REGISTER AND MOVE, SPEC_I_PT, ALL_TG_PT.
+// Registrations are per initiator and volume. The target has one port, so an initiator is a nexus. REGISTER
+// AND MOVE, SPEC_I_PT and ALL_TG_PT are not supported.
 //
 // Thread-safety: pure functions.
 #pragma once
@@ -17,7 +17,7 @@
 
 namespace wss::scsi {
 
-// The restriction of `who` by the reservation of another initiator.
+// The restriction of `who` by a reservation of another initiator.
 Restriction restriction_of(const volume::Reservations& reservations, const volume::Registrant& who);
 
 // A PERSISTENT RESERVE OUT with checked fields.
@@ -28,14 +28,14 @@ struct ReserveOrder {
     uint64_t action_key = 0;
     bool persists = false;
 };
-// False: refused, with the reason in `sense`.
+// Returns false if the command is refused, with the reason in `sense`.
 bool parse_reserve_out(Bytes cdb, Bytes list, const Device& device, ReserveOrder& out, wire::Sense& sense);
 
 struct ReserveResult {
     uint8_t status = wire::kGood;
-    wire::Sense sense;                         // of CHECK CONDITION
+    wire::Sense sense;                         // sense data for CHECK CONDITION
     std::optional<volume::Reservations> next;  // nullopt: unchanged
-    // Initiators may have lost the right to write: the command ends when their writes have ended.
+    // Initiators may have lost the right to write. The command then ends only when their writes have ended.
     bool fences = false;
     std::vector<volume::Registrant> aborted;  // initiators whose commands must be aborted
 };

@@ -116,8 +116,8 @@ Action test_unit_ready(const Call& call) {
     return respond(call.answer);
 }
 
-// STOP only flushes: an initiator sends it before power-off to make its data stable. One initiator must not
-// stop a volume for all.
+// STOP only flushes. Initiators send it before power-off to make their data stable, and one initiator must
+// not stop a volume for all.
 Action start_stop_unit(const Call& call) {
     bool start = call.bit(4, 0);
     bool no_flush = call.bit(4, 2);

@@ -14,10 +14,10 @@
 //  SC3  Each command has one row in a table (commands.h). REPORT SUPPORTED OPERATION CODES, the check for
 //       reserved bits and the dispatch use the same rows.
 //
-// Life of a command: parse IU → interpret() → by kind of action. kRespond: send data_in and status. kFail:
-// send status and sense. Others: fetch data_out_length bytes from the initiator if > 0 (a data-out buffer of
-// another length fails the command with sense::wrong_data_buffer()), execute, and answer with data_in_length
-// bytes or with a sense of target/scsi/sense.h.
+// Life of a command: parse the IU, call interpret(), then proceed by the kind of the action. kRespond: send
+// data_in and the status. kFail: send the status and the sense data. Others: fetch data_out_length bytes from
+// the initiator, if it is not 0; execute; answer with data_in_length bytes or with sense data of
+// target/scsi/sense.h. A data-out buffer of another length fails the command with sense::wrong_data_buffer().
 //
 // Thread-safety: pure functions; a UnitAttentions belongs to one thread.
 #pragma once
@@ -39,17 +39,18 @@ namespace wss::scsi {
 using wire::Bytes;
 using wire::MutableBytes;
 
-// A logical unit, as input of interpret(). A snapshot: fill one when the volume changes and keep it.
+// A logical unit, as input of interpret(). It is a snapshot: fill one in when the volume changes, and keep
+// it.
 struct Device {
     bool present = true;  // false: no such LUN; other members are not used
     std::string_view name;
     uint64_t wwid = 0;                    // 60 bits are used: NAA 3, locally assigned
     uint32_t block_size = 512;            // bytes; a power of two, 512 … 65536
     uint64_t blocks = 0;                  // 0: not ready
-    uint32_t physical_block = 0;          // bytes; 0 or below block_size: block_size
-    uint32_t max_transfer_blocks = 2048;  // of one READ, WRITE or VERIFY; × block_size < 4 GiB
+    uint32_t physical_block = 0;          // bytes; if it is 0 or less than block_size, block_size applies
+    uint32_t max_transfer_blocks = 2048;  // for one READ, WRITE or VERIFY; × block_size < 4 GiB
     uint32_t optimal_transfer_blocks = 0;
-    uint32_t max_unmap_blocks = UINT32_MAX;  // of one UNMAP, sum of all ranges
+    uint32_t max_unmap_blocks = UINT32_MAX;  // for one UNMAP: sum of all ranges
     uint32_t unmap_granularity_blocks = 1;
     uint64_t max_write_same_blocks = UINT32_MAX;  // 0: any number
     uint8_t max_compare_blocks = 16;
@@ -64,8 +65,8 @@ struct Device {
 
 inline constexpr uint64_t kWwidMask = (uint64_t{1} << 60) - 1;
 inline constexpr uint32_t kMaxUnmapRanges = 256;
-// Buffer size for every answer (REPORT LUNS of 2047 units). In a smaller buffer, long answers are truncated,
-// as by the allocation length.
+// A buffer of this size has room for every answer (REPORT LUNS of 2047 units). In a smaller buffer, long
+// answers are truncated, as they are by the allocation length.
 inline constexpr uint32_t kAnswerMax = 16384;
 
 // max_transfer_blocks, limited so that the bytes of a transfer fit in 32 bits (SC1); 0 means no other limit.
@@ -77,7 +78,7 @@ inline uint32_t transfer_limit(const Device& device) {
 
 struct Action {
     enum class Kind : uint8_t {
-        kRespond,     // data_in_length bytes of answer are in data_in; status GOOD
+        kRespond,     // data_in_length bytes of the answer are in data_in; status GOOD
         kFail,        // status and sense
         kRead,        // lba, blocks → data_in_length bytes
         kWrite,       // data_out_length bytes → lba, blocks; fua
@@ -111,21 +112,21 @@ struct Standing {
     Restriction restriction = Restriction::kNone;
 };
 
-// `luns`: for REPORT LUNS. `attentions`: of this I_T_L nexus; nullptr: none. A pending one fails the command
-// and is removed, except for the commands that SPC-4 exempts.
+// `luns`: for REPORT LUNS. `attentions`: those of this I_T_L nexus, or nullptr. A pending attention fails the
+// command and is removed, except for the commands that SPC-4 exempts.
 Action interpret(Bytes cdb, const Device& device, std::span<const uint64_t> luns, UnitAttentions* attentions,
                  MutableBytes data_in, const Standing& standing = {});
 
 // Fixed format, unless an LBA of the device needs more than the 32 bits of that format. Mode page 0A reports
-// the same (D_SENSE).
+// the format (D_SENSE).
 inline wire::SenseFormat sense_format(const Device& device) {
     return device.present && device.blocks > uint64_t{UINT32_MAX} + 1 ? wire::SenseFormat::kDescriptor
                                                                       : wire::SenseFormat::kFixed;
 }
 
-// The checked ranges of an UNMAP parameter list: inside the device, at most kMaxUnmapRanges, sum at most
-// max_unmap_blocks. A view of the list's bytes, which must outlive it and must not change. Ranges of zero
-// blocks are possible.
+// The checked ranges of an UNMAP parameter list: all are inside the device, there are at most
+// kMaxUnmapRanges, and their sum is at most max_unmap_blocks. This is a view of the list's bytes, which must
+// outlive it and must not change. Ranges of zero blocks are possible.
 class UnmapList {
   public:
     uint32_t count() const { return count_; }
@@ -136,7 +137,7 @@ class UnmapList {
     const std::byte* raw_ = nullptr;
     uint32_t count_ = 0;
 };
-// False: refused, with the reason in `sense`.
+// Returns false if the list is refused, with the reason in `sense`.
 bool parse_unmap_list(Bytes list, const Device& device, UnmapList& out, wire::Sense& sense);
 
 }  // namespace wss::scsi

@@ -27,7 +27,7 @@ constexpr Sense read_error(uint64_t lba) {
 constexpr Sense write_error(uint64_t lba) {
     return at(SenseKey::kMediumError, AdditionalSense::kWriteError, lba);
 }
-// A flush failed: acknowledged writes may be lost, and the blocks are not known.
+// A flush failed. Acknowledged writes may be lost, and it is unknown which blocks are affected.
 constexpr Sense flush_error() {
     return make(SenseKey::kMediumError, AdditionalSense::kWriteError);
 }
@@ -37,7 +37,7 @@ constexpr Sense no_space(uint64_t lba) {
 constexpr Sense write_protected() {
     return make(SenseKey::kDataProtect, AdditionalSense::kWriteProtected);
 }
-// `offset`: bytes from the start of the data-out buffer to the first that differs.
+// `offset`: bytes from the start of the data-out buffer to the first byte that differs.
 constexpr Sense miscompare(uint64_t offset) {
     return at(SenseKey::kMiscompare, AdditionalSense::kMiscompareDuringVerify, offset);
 }
@@ -63,7 +63,7 @@ constexpr Sense lun_not_supported() {
 constexpr Sense lba_out_of_range(uint64_t lba) {
     return at(SenseKey::kIllegalRequest, AdditionalSense::kLbaOutOfRange, lba);
 }
-// `bit`: most significant bit of the invalid field; -1: the whole byte.
+// `bit`: most significant bit of the invalid field, or -1 for the whole byte.
 constexpr Sense invalid_field(uint16_t byte, int8_t bit = -1) {
     Sense result = make(SenseKey::kIllegalRequest, AdditionalSense::kInvalidFieldInCdb);
     result.field = {.valid = true, .in_cdb = true, .bit = bit, .byte = byte};

@@ -2,8 +2,8 @@
 // UnitAttentions: the pending unit attentions of one I_T_L nexus, which are reported before its next command
 // is executed.
 //
-// A set, not a queue: a condition that is already pending is reported once, so the size is bounded by the
-// number of conditions. They are reported in the order of the enumeration, most important first.
+// It is a set, not a queue: a condition that is already pending is reported once, so the number of conditions
+// bounds the size. Conditions are reported in the order of the enumeration, most important first.
 //
 // Thread-safety: belongs to the thread that serves the nexus.
 #pragma once
@@ -15,7 +15,7 @@
 namespace wss::scsi {
 
 enum class Attention : uint8_t {
-    kPowerOn,                 // 29/00: a new nexus (optional: after a first login no state can be stale)
+    kPowerOn,                 // 29/00: a new nexus (optional: no state can be stale after a first login)
     kReset,                   // 29/03: another initiator reset the unit
     kLunsChanged,             // 3F/0E: the answer of REPORT LUNS has changed
     kInquiryChanged,          // 3F/03
@@ -31,7 +31,7 @@ class UnitAttentions {
     void add(Attention attention) { pending_ |= bit(attention); }
     void remove(Attention attention) { pending_ &= uint16_t(~bit(attention)); }
     bool empty() const { return pending_ == 0; }
-    // Removes and returns the first. Must not be empty.
+    // Removes the first condition and returns it. The set must not be empty.
     wire::Sense take();
 
   private:
