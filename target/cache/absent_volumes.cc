@@ -12,7 +12,7 @@
 
 namespace wss::cache {
 
-// True even if the target did not notice the other owner.
+// Returns true even if the target did not notice the other owner.
 bool AbsentVolumes::had_another_owner(const volume::Volume& volume) const {
     auto known = members_.now().dirty.find(volume.wwid());
     if (known == members_.now().dirty.end() || known->second.ownership.empty()) return false;
@@ -20,8 +20,8 @@ bool AbsentVolumes::had_another_owner(const volume::Volume& volume) const {
     return !io::is_same_ownership(known->second.ownership, volume.backend().ownership());
 }
 
-// Lines for a storage process must not go to storage of the target itself, nor the other way round: the
-// owners of the two cannot be compared.
+// Lines for a storage process must not go to storage of the target itself, nor the other way round, because
+// the owners of the two cannot be compared.
 Status AbsentVolumes::may_move(const volume::Volume& volume) const {
     auto known = members_.now().dirty.find(volume.wwid());
     if (known == members_.now().dirty.end()) return Status::ok();
@@ -58,7 +58,7 @@ Status AbsentVolumes::may_open(const volume::Volume& volume) const {
         return refused_for(volume, *other);
     auto known = members_.now().dirty.find(volume.wwid());
     if (known == members_.now().dirty.end() || known->second.bytes <= volume.size()) return Status::ok();
-    // Lines beyond the end of a shrink that was cut off are to be dropped, those before it are not.
+    // Lines beyond the end of a shrink that was cut off must be dropped. Lines before it must not.
     const uint64_t drops_from = volume.drops_from();
     if (drops_from != 0 && drops_from <= volume.size()) return Status::ok();
     return failure(Code::kRefused,
@@ -79,8 +79,8 @@ void AbsentVolumes::keep(Recovery& recovery) {
 void AbsentVolumes::settle() {
     const auto absent = volumes_.absent();
     for (const auto& [wwid, number] : absent) {
-        // Dirty in a member: the line was written after the loss, but the membership that records this was
-        // not saved.
+        // Some engine that is a member has a dirty copy: the line was written after the loss, but the
+        // membership that records this was not saved.
         index_.dirty(number).for_each([&, wwid = wwid](Line& line) {
             members_.edit().lost.found(wwid, line.key().line, line.dirty());
             return true;

@@ -114,8 +114,9 @@ uint64_t Admission::lines_of(const wire::CacheJoin& join) const noexcept {
     return join.is_storage ? 0 : join.memory / limits_.line_bytes;
 }
 
-// Empty: the index has room for all lines of this engine in addition to those of the engines that joined
-// before, ready or not. So no engine can claim more lines than the index may hold.
+// The reason why the engine may not claim its lines, or empty. The index has room for them in addition to
+// those of the engines that joined before, ready or not. So no engine can claim more lines than the index may
+// hold.
 std::string Admission::exceeds_index(const wire::CacheJoin& join) const {
     uint64_t promised = 0;
     for (const EngineLink& engine : engines_.all())
@@ -128,14 +129,14 @@ std::string Admission::exceeds_index(const wire::CacheJoin& join) const {
         left, limits_.lines_max);
 }
 
-// nullptr: the engine may join, as `identity`. Otherwise the reason for the rejection.
+// Returns nullptr if the engine may join as `identity`, and otherwise the reason for the rejection.
 const char* Admission::check_join(const EngineLink::Applicant& applicant,
                                   EngineLink::Identity& identity) noexcept {
     const wire::CacheJoin& join = applicant.join;
     if (!join.is_storage && join.memory < limits_.line_bytes * 4)
         return "it lends less memory than four lines: raise wss-cache --memory";
-    // A new connection of the same engine: the old one is dead. The engine connects again after the old one
-    // was closed.
+    // This is a new connection of the same engine, so the old one is dead. The engine connects again after
+    // the old one was closed.
     EngineLink* const former = engines_.find(join.engine);
     if (former != nullptr) former->close(Status(Code::kUnavailable, "the engine joined again"));
     if (former != nullptr || engines_.retires(join.engine))
@@ -143,8 +144,8 @@ const char* Admission::check_join(const EngineLink::Applicant& applicant,
     const EngineIndex index = engines_.free_index();
     if (!index.exists())
         return "the target has the maximum number of cache engines: remove one (wssctl cache remove)";
-    // The engine's contents count for a restart until a membership without it is stable. They must not be
-    // erased before.
+    // The engine's contents count for a restart until a membership without the engine is stable. They must
+    // not be erased before that.
     const bool ours = join.storage == members_.now().storage;
     const bool was_away = members_.is_away(join.engine, join.incarnation);
     if (recovery_.waiting() && was_away)

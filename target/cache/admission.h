@@ -30,7 +30,7 @@ class Admission {
   public:
     struct Limits {
         uint32_t line_bytes = 0;
-        uint64_t lines_max = 0;  // of all engines together
+        uint64_t lines_max = 0;  // maximum number of lines of all engines together
     };
     Admission(Nets& nets, EngineSet& engines, Members& members, RecoveryRun& recovery, StorageNodes& nodes,
               const Life& life, reactor::Reactor& reactor, Limits limits, EngineLinkOwner& owner);

@@ -18,7 +18,7 @@
 
 namespace wss::cache {
 
-// What a connection to an engine uses.
+// The fabric and the device that a connection to an engine uses.
 struct Via {
     size_t net = 0;     // index of the cache's fabric
     size_t device = 0;  // of that fabric

@@ -6,7 +6,7 @@
 namespace wss::cache {
 
 constexpr Nanoseconds kTick = from_ms(100);
-// Lines without arena slots on which the commands of one reactor have operations.
+// Maximum number of lines without arena slots on which the commands of one reactor have operations.
 constexpr uint32_t kTransientLines = 4096;
 
 static uint32_t lines_per_command(const CacheOptions& options) {
@@ -202,7 +202,8 @@ void Cache::tick(void* self) noexcept {
     cache.reactor_.set(cache.timer_, now + kTick);
 }
 
-// Waiting commands of a lost channel (for a line, a frozen volume, recovery) continue without the client.
+// Commands of a lost channel that wait (for a line, for a frozen volume, for recovery) continue without the
+// client.
 void Cache::remove_client(Client* client) {
     datapath_.forget(*client);
     clients_.remove(client);

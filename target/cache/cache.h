@@ -2,14 +2,16 @@
 // Cache: the storage engine's (SE's) side of the distributed cache. It keeps the index of lines
 // (lib/cache/index.h), admits cache engines (CEs), and runs block commands with engines and real storage.
 //
-// A façade. A member calls those above it in the list and notifies those below through narrow interfaces.
+// This class is a façade. Each member calls the members declared above it, and notifies those declared below
+// it through narrow interfaces.
 //
 // Rules
-//  SE1  Every operation enters a line before it accesses the line. Where it may write a header that claims
-//       dirty data, it names all sub-blocks of the line, so that the headers of a line are written in one
-//       order.
+//  SE1  Every operation enters a line before it accesses the line. An operation that may write a header that
+//       claims dirty data names all sub-blocks of the line. So the headers of a line are written one after
+//       another.
 //  SE2  A write is acknowledged when its data is where its policy requires and no copy that missed it still
-//       counts. If an engine joined or left meanwhile and lines may be dirty, the membership is saved first.
+//       counts. If an engine has joined or left in the meantime and lines may be dirty, the membership is
+//       saved first.
 //  SE3  An operation of a frozen volume waits. The operation that freezes the volume (a discard, a change of
 //       policy, the removal of the volume) waits until all earlier operations have ended.
 //  SE4  When an engine is lost, the index is updated first. Then the engine's outstanding transfers end.
@@ -17,11 +19,11 @@
 //       instead. Commands that read it wait with their owner for a while (awaits()), then fail.
 //  SE6  Only dirty data may wait indefinitely, until its storage is usable again. The operator is notified.
 //  SE7  Engines report most hits late, several in one message. A ping makes an engine report them. Each tick
-//       sends one, and so does flush_completions(), which an operation calls when it waits for a line, volume
-//       or request that such a hit holds.
+//       sends a ping, and so does flush_completions(), which an operation calls when it waits for a line,
+//       volume or request that such a hit holds.
 //
-// Thread-safety: belongs to one reactor. Channels of all reactors reach it through a Gateway (gateway.h).
-// Lifetime: the reactor and the fabrics outlive it. stop() comes before the volumes close.
+// Thread-safety: belongs to one reactor. Channels of all reactors reach the cache through a Gateway
+// (gateway.h). Lifetime: the reactor and the fabrics outlive it. stop() comes before the volumes close.
 #pragma once
 
 #include "target/cache/deletions.h"
@@ -43,10 +45,10 @@ class Cache final : public reactor::Source {
     // --- control; on the reactor
     // Listeners for engines, and the secrets that engines must have.
     Admission& admission() noexcept { return admission_; }
-    // The target stops: commands that wait for a recovery, now or later, end with BUSY.
+    // The target stops: commands that wait for a recovery now or later end with BUSY.
     void end_waits() { control_.end_waits(); }
     // Destages dirty data for at most `home_max`, then closes the links to the engines. Calls `done` once, as
-    // described at Shutdown. The cache may be destroyed only after that.
+    // described in Shutdown. The cache may be destroyed only after that.
     void stop(Nanoseconds home_max, LastSave last, Shutdown::Done done) {
         shutdown_.begin(home_max, last, std::move(done));
     }
@@ -97,8 +99,8 @@ class Cache final : public reactor::Source {
     }
     uint64_t storage_id() const noexcept { return members_.now().storage; }  // never changes
     bool recovering() const noexcept { return recovery_.holding(); }
-    // Moves this source after the sources that submit commands to it, and the pollers of the engines'
-    // fabrics after this one.
+    // Makes the reactor poll this source after the sources that submit commands to it, and the pollers of the
+    // engines' fabrics after this one.
     void take_place() noexcept;
     size_t poll() noexcept override;
     bool arm() noexcept override {

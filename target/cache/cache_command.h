@@ -3,19 +3,19 @@
 // itself.
 //
 //   read   enter lines; is every sub-block in an engine?
-//            yes: engines write to the client (delegated read), or to a buffer of the target when the client
-//                 is not connected to them
+//            yes: engines write to the client (delegated read), or to a buffer of the target if the client is
+//                 not connected to them
 //            no:  storage reads into a buffer of the target, dirty sub-blocks come from their engine, the
 //                 client is answered, then the lines are filled from the buffer
 //   write  enter lines; plan each line (lib/cache/policy.h); write to storage, engines, or both; the client
 //          is answered when all are done
 //
 // A command may wait for hours for storage, for a buffer or for its next line. Meanwhile its lines rest
-// (lib/cache/line.h, L3). It resumes them before it changes copies.
+// (lib/cache/line.h, L3). The command resumes its lines before it changes copies.
 //
 // States: kIdle → kHeld (the volume is frozen, or recovery may find lines of it) → kEntering → kRunning →
 // kAnswered (by the target or by engines; a fill may continue) → kIdle. `owner` uses the command until it
-// calls Datapath::release(), the cache until its own part has ended.
+// calls Datapath::release(). The cache uses it until the cache's own part has ended.
 //
 // Thread-safety: belongs to the cache's reactor. A forwarded command belongs to its owner's reactor until
 // begin(), and again whenever the cache has returned it to its owner (gateway.h). Commands and their lines
@@ -93,7 +93,7 @@ class CommandHome {
     ~CommandHome() = default;
 };
 
-struct ForwardedTag {};  // tag of the cache's list of forwarded commands
+struct ForwardedTag {};  // names the cache's list of forwarded commands
 
 // One line of a command.
 struct LinePart {
@@ -106,14 +106,14 @@ struct LinePart {
     SubBlocks filling;  // sub-blocks that the outstanding transfers make valid
     SubBlocks overlay;  // dirty sub-blocks that are still to be read from the engine
     uint64_t generation = 0;
-    bool one_copy = false;  // of a write that is given up: the header of the second copy is being erased
+    bool one_copy = false;  // the write was given up, and the header of its second copy is being erased
     uint32_t transfers_used = 0;
     std::array<Transfer, kHoldersMax> transfers;
     std::array<ArenaSlot, kHoldersMax> slots;
     std::array<uint32_t, kHoldersMax> incarnations{};
 };
 
-// The parts of the cache that run a command. The same for each.
+// The parts of the cache that run a command. They are the same for every command.
 struct CommandPaths {
     Datapath* datapath = nullptr;
     Reads* reads = nullptr;
@@ -138,23 +138,25 @@ struct CacheCommand : ListNode<>, ListNode<ForwardedTag>, LineUser {
     // Immutable.
     CommandPaths path;
     std::unique_ptr<LinePart[]> lines;
-    CommandHome* home = nullptr;  // of a command of another reactor (gateway.h); nullptr: of the cache's own
+    CommandHome* home = nullptr;  // set for a command of another reactor (gateway.h); nullptr for one of the
+                                  // cache's own reactor
 
     // The request.
     CommandOwner* owner = nullptr;
-    void* cookie = nullptr;  // the owner's
+    void* cookie = nullptr;  // for the owner's use
     CachedVolume* volume = nullptr;
-    volume::FencedWrites fences;  // fences that wait for this command, after its owner abandoned it
-    CommandShareRef share;        // of the initiator that it is charged to
-    CommandShareRef of_volume;    // of its volume
+    volume::FencedWrites fences;  // fences that wait for this command since its owner has abandoned it
+    CommandShareRef share;        // share of the initiator to which the command is charged
+    CommandShareRef of_volume;    // share of its volume
     // Place in the volume's gate, until release(). Empty if the gate was closed before.
     Gate::Holder place;
-    // The engines that the client is connected to may move the data. nullptr: no such client, or it is lost.
+    // The engines to which this client is connected may move the data. nullptr if there is no such client, or
+    // it is lost.
     Client* client = nullptr;
     bool is_write = false;
     bool fua = false;
-    bool is_again = false;      // it has waited for engines and was counted before
-    bool is_ahead = false;      // read-ahead: no client waits for it, no client counters include it
+    bool is_again = false;      // has waited for engines, and was counted before
+    bool is_ahead = false;      // read-ahead: no client waits for it, and no client counters include it
     bool is_abandoned = false;  // its owner has abandoned it
     uint64_t offset = 0;
     uint32_t length = 0;
@@ -173,9 +175,9 @@ struct CacheCommand : ListNode<>, ListNode<ForwardedTag>, LineUser {
     uint32_t resumed = 0;      // lines resumed so far; on_resumed runs when all are
     void (*on_resumed)(CacheCommand& command) noexcept = nullptr;
     bool is_delegated = false;
-    bool is_coalesced = false;  // its completion may be reported late (coalesced)
+    bool is_coalesced = false;  // its completion may be coalesced, that is, reported late
     bool hold = false;          // the owner has not released it
-    bool by_storage = false;    // goes to real storage: an engine failed, or the volume is suspended
+    bool by_storage = false;    // goes to real storage, because an engine failed or the volume is suspended
     bool transfer_failed = false;
     uint8_t attempts = 0;
     uint32_t failed_engine = WSS_CACHE_ENGINES_MAX;
@@ -187,13 +189,14 @@ struct CacheCommand : ListNode<>, ListNode<ForwardedTag>, LineUser {
     // A transfer between real storage on another node and the client.
     Transfer remote_io;
     EngineIndex remote_engine;
-    StagingBuffer staging;  // if taken: engines read the data of a fill from it instead of `buffer`
+    StagingBuffer staging;  // if it was taken, engines read the data of a fill from it instead of from
+                            // `buffer`
     CacheOutcome outcome;
 
     // State of the gateway of a forwarded command.
     struct Forwarded {
         enum class Event : uint8_t { kNeedBuffer, kDelegated, kAnswered, kEnded, kOver };
-        CommandOwner* owner = nullptr;  // the one that `owner` stands for
+        CommandOwner* owner = nullptr;  // the owner on the other reactor, for which `owner` stands
         Event last = Event::kOver;      // how over() replies
         bool is_over = false;           // the cache does not refer to it
     } forwarded;

@@ -44,7 +44,7 @@ void CachedVolumes::free_all_gone() {
     }
 }
 
-// True if used by an open volume, or by lines that are kept or being wiped.
+// True if the number is used by an open volume, or by lines that are kept or being wiped.
 bool CachedVolumes::is_taken(uint32_t number) const {
     const bool open = number < volumes_.size() && volumes_[number] != nullptr;
     return open ||

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // CachedVolumes: the number of each volume in the index.
 //
-//   open     the cache serves it. Its number is free when its gate is empty (gone(), free_gone())
+//   open     the cache serves it. Its number is free again when its gate is empty (gone(), free_gone())
 //   absent   it is not open. Engines hold dirty lines of it, which keep its number until the volume is opened
-//   dropped  its data no longer counts. Its number is free when its lines were found and wiped
+//   dropped  its data no longer counts. Its number is free again when its lines were found and wiped
 //
 // It owns the CachedVolumes. It calls the index only.
 //
@@ -33,13 +33,14 @@ class CachedVolumes {
         return volumes_ | std::views::filter([](const auto& one) { return one && !one->removed(); }) |
                std::views::transform([](const auto& one) -> CachedVolume& { return *one; });
     }
-    // nullptr: none. The volume may be one that is being removed.
+    // Returns nullptr if no volume has this number. The volume may be one that is being removed.
     CachedVolume* at(uint32_t number) const noexcept { return volumes_[number].get(); }
     CachedVolume* find(const std::string& name) const;
     CachedVolume* find(uint64_t wwid) const;
-    // Adds a volume, under the number of its lines if it was absent.
+    // Adds a volume. If it was absent, it gets the number of its lines.
     CachedVolume& add(uint64_t wwid);
-    // No user of the volume is left. free_gone() frees it later, as the last user's call may still access it.
+    // No user of the volume is left. free_gone() frees it later, because the last user's call may still
+    // access it.
     void gone(CachedVolume& volume) noexcept;
     void free_gone() {
         if (some_gone_) free_all_gone();
@@ -49,18 +50,18 @@ class CachedVolumes {
     // WWID → number.
     const std::map<uint64_t, uint32_t>& absent() const noexcept { return absent_; }
     uint32_t keep_absent(uint64_t wwid);
-    // Drops the data of an absent volume and returns its number; nullopt: it was not absent. The number stays
-    // taken until lines_found() and free_dropped().
+    // Drops the data of an absent volume and returns its number, or nullopt if it was not absent. The number
+    // stays taken until lines_found() and free_dropped().
     std::optional<uint32_t> drop(uint64_t wwid);
     void lines_found(uint32_t number) noexcept;
     void free_dropped() noexcept {
         if (!dropped_.empty()) free_wiped();
     }
 
-    // Empty: the volume is being removed, or was dropped.
+    // Empty if the volume is being removed or was dropped.
     std::optional<uint64_t> wwid_of(uint32_t number) const;
-    // Headers of an older volume with this WWID may still claim dirty data. A restart would mistake them for
-    // lines of the new volume.
+    // True while headers of an older volume with this WWID may still claim dirty data. A restart would
+    // mistake them for lines of the new volume.
     bool being_wiped(uint64_t wwid) const;
 
   private:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clients: the channels of initiators, and real storage on other nodes, to which engines are announced. Each
-// client has a handle and a token for each engine. The engine confirms both before the client is notified.
+// Clients: the channels of initiators, and real storage on other nodes, to which the target announces
+// engines. Each client has a handle and a token for each engine. The client is notified when the engine has
+// confirmed both.
 //
 // It owns the clients and their handles. It calls the links to engines and the clients' sinks.
 //
@@ -33,9 +34,10 @@ struct Client {
     std::unique_ptr<ClientSink> own_sink;  // `sink`, if the client owns it
     fabric::Scheme scheme = fabric::Scheme::kTcp;
     struct Place {
-        uint64_t handle = 0;  // granted handle; 0: none
+        uint64_t handle = 0;  // handle of the grant; 0: none
         bool attached = false;
-        // Ticks without attachment, and the limit after which the client is invited again; doubled each time.
+        // Number of ticks without a connection to the engine, and the number after which the client is
+        // invited again. The latter doubles each time.
         uint16_t ticks = 0, patience = kInviteTicks;
     };
     static constexpr uint16_t kInviteTicks = 50, kInviteTicksMax = 600;  // of 100 ms
@@ -59,11 +61,11 @@ class Clients {
     const std::list<std::unique_ptr<Client>>& all() const noexcept { return clients_; }
     // Grants every client access to the engine.
     void introduce(EngineLink& engine) noexcept;
-    // Withdraws the access: the engine is lost. Notifies the clients that could use it.
+    // Withdraws the access of all clients to an engine that is lost. Notifies the clients that could use it.
     void withdraw(EngineIndex engine) noexcept;
-    // At each tick: announces engines again. A client whose connection to an engine failed does not report
-    // that, and may be able to connect later (its network is cut, the engine is busy). A new notice of the
-    // same engine replaces the client's state for it.
+    // Called at each tick: announces engines again. A client does not report that its connection to an engine
+    // failed. It may be able to connect later, for example when its network works again or the engine is less
+    // busy. A new notice of the same engine replaces the client's state for it.
     void invite_anew() noexcept;
 
     // ---- Reports of engines

@@ -3,8 +3,9 @@
 
 namespace wss::cache {
 
-// Reserves, as parts of all command objects (as for buffers, block/arena.cc): the last free eighth is for
-// volumes that hold none, the sixteenth before it also for initiators that hold none.
+// Parts of all command objects that are reserved, as in block/arena.cc. Only a volume that holds no command
+// gets one of the last free eighth. Only such a volume, or an initiator that holds none, gets one of the
+// sixteenth before it.
 constexpr uint32_t kVolumeReserve = 8, kNexusReserve = 16;
 
 CommandPool::CommandPool(uint32_t commands, uint32_t lines_per_command, const CommandPaths& paths,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// CommandShare: the cache commands of one reactor that an initiator holds on a volume, or that all of them
-// hold. An initiator may hold kNexusPart times the part of the volume's share that it leaves to others
-// (CommandPool::take()).
+// CommandShare: the cache commands of one reactor that one initiator holds on a volume, or that all
+// initiators hold on it. The commands that an initiator holds may be up to kNexusPart times those of the
+// volume's share that it leaves to others (CommandPool::take()).
 //
-// Thread-safety: belongs to the reactor of the commands. Lifetime: until its initiator or volume releases it
-// and no command counts for it. A command may end after both.
+// Thread-safety: belongs to the reactor of the commands. Lifetime: until its initiator or volume has released
+// it and no command counts towards it. A command may end after both are gone.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +13,12 @@
 
 namespace wss::cache {
 
-// Share of an initiator on a volume, for buffers and for commands.
+// An initiator may hold this many times as much of a volume's share as it leaves to others. This applies to
+// buffers and to commands.
 constexpr size_t kNexusPart = 7;
 
-// Whether an initiator that holds `held` commands of a volume leaves enough of the `room` that the volume
-// has.
+// Whether an initiator that holds `held` commands of a volume leaves enough of the `room` that the volume has
+// left.
 constexpr bool leaves_enough(uint64_t held, uint64_t room) {
     return held == 0 || (room > 1 && held + 1 <= kNexusPart * (room - 1));
 }

@@ -99,13 +99,13 @@ void Commands::name_lines(CacheCommand& command) noexcept {
     }
 }
 
-// SE1: whether operations of the volume must name all sub-blocks of a line.
+// Whether operations of the volume must name all sub-blocks of a line (SE1).
 bool Commands::is_wide(const CachedVolume& volume) noexcept {
     return volume.settings.policy == Policy::kBack || index_.dirty_lines(volume.number) > 0;
 }
 
-// Enters lines in ascending order and keeps each (L1). While it waits for the next line its lines rest, as
-// storage may hold that line for hours.
+// Enters lines in ascending order and keeps each (L1). While the command waits for the next line, its lines
+// rest, because storage may hold the next line for hours.
 bool Commands::enter_lines(CacheCommand& command) noexcept {
     while (command.entered < command.line_count) {
         LinePart& line = command.lines[command.entered];
@@ -145,8 +145,8 @@ bool Commands::resume(CacheCommand& command, void (*then)(CacheCommand& command)
     return !command.rests;
 }
 
-// Keeps each resumed line, as enter_lines() does. A line may wait until engines have copied it. Copying waits
-// for no other operation, so there is no deadlock.
+// Keeps each resumed line, as enter_lines() does. Resuming may wait until engines have copied a line. Copying
+// waits for no other operation, so there is no deadlock.
 void Commands::resume_lines(CacheCommand& command) noexcept {
     while (command.resumed < command.entered)
         if (!index_.resume(command.lines[command.resumed++].op)) return;
@@ -165,7 +165,7 @@ void Commands::leave_lines(CacheCommand& command) noexcept {
 
 // ---- Endings ---------------------------------------------------------------------------------------------
 
-// Notifies the owner. The lines are left here, or by finish_part() when a fill continues.
+// Notifies the owner. The command leaves its lines here or, if a fill continues, in finish_part().
 void Commands::end(CacheCommand& command, const CacheOutcome& outcome) noexcept {
     command.outcome = outcome;
     const bool filling = command.phase == CacheCommand::Phase::kFill;
@@ -181,9 +181,9 @@ void Commands::finish_part(CacheCommand& command) noexcept {
     leave_lines(command);
     if (command.staging) nodes_.give_back(command.staging);
     CachedVolume& volume = *command.volume;
-    // The time includes a fill that continued after the answer, as the next reader of these sub-blocks waits
-    // for it. A completion that was reported late is charged the latency of the last one that was reported at
-    // once.
+    // The time includes a fill that continued after the answer, because the next reader of these sub-blocks
+    // waits for it. For a completion that was reported late, the latency of the last one that was reported at
+    // once is used.
     auto took = static_cast<uint64_t>((reactor_.now() - command.began).count);
     if (command.is_coalesced)
         took = volume.hit_ns;
@@ -239,10 +239,10 @@ void Commands::note_failed(CacheCommand& command, const Transfer& transfer) noex
         for (uint32_t t = 0; t < command.lines[i].transfers_used; ++t) {
             if (&command.lines[i].transfers[t] != &transfer) continue;
             const uint32_t engine = command.lines[i].slots[t].engine.value;
-            // One engine, or all of them once a second one has failed.
+            // One engine, or all engines once a second one has failed.
             command.failed_engine =
                 is_first || command.failed_engine == engine ? engine : WSS_CACHE_ENGINES_MAX;
-            // Only the engine can make a move to or from the target's own memory fail.
+            // A move to or from the target's own memory can fail only because of the engine.
             EngineLink* failed = engines_.link(command.lines[i].slots[t].engine);
             if (failed != nullptr && transfer.move.handle == wire::kStorageHandle)
                 failed->close(Status(Code::kIo, "the engine failed to move data"));

@@ -4,8 +4,8 @@
 // their outcome.
 //
 // It owns the command objects, also those of other reactors. It calls the lines, the links to engines, the
-// storage nodes, the volume's gate and storage, and the CommandOwner of each command. It has no notion of the
-// path of a command: the caller names the function to run after a transfer or a storage operation.
+// storage nodes, the volume's gate and storage, and the CommandOwner of each command. It does not know the
+// path of a command: the caller names the function that runs after a transfer or a storage operation.
 //
 // Thread-safety: belongs to the cache's reactor. Allocates nothing per command.
 #pragma once
@@ -35,9 +35,10 @@ class Commands {
     void prepare(uint32_t commands, uint32_t lines_per_command, const CommandPaths& paths);
 
     // ---- Command objects
-    // Of the cache's own reactor; see CommandPool::take().
+    // Takes a command object of the cache's own reactor; see CommandPool::take().
     CacheCommand* take(CachedVolume& volume, const CommandShareRef& share) noexcept;
-    // The command objects of another reactor, which `home` takes back. As many as of the cache's reactor.
+    // Makes the command objects of another reactor, as many as the cache's reactor has. `home` takes them
+    // back.
     CommandPool& make_pool(CommandHome& home);
     // A forwarded command has arrived. It belongs to the cache until CommandHome::over().
     void arrived(CacheCommand& command) noexcept;
@@ -53,13 +54,13 @@ class Commands {
 
     // ---- Lines
     void name_lines(CacheCommand& command) noexcept;
-    // False: the command waits for a line, or has ended because the index had no free line. Some lines may
-    // rest.
+    // Returns false if the command waits for a line, or has ended because the index had no free line. Some of
+    // its lines may rest then.
     bool enter_lines(CacheCommand& command) noexcept;
-    // L3. Lets engines copy the command's lines while it waits for storage or a buffer.
+    // Lets engines copy the command's lines while it waits for storage or a buffer (L3).
     static void rest(CacheCommand& command) noexcept;
-    // The command is about to change copies. Returns false if engines are still copying its lines. Then calls
-    // `then` when they have finished.
+    // Called when the command is about to change copies. Returns false if engines are still copying its
+    // lines, and calls `then` when they have finished.
     bool resume(CacheCommand& command, void (*then)(CacheCommand& command) noexcept) noexcept;
     void resume_lines(CacheCommand& command) noexcept;
 
@@ -69,8 +70,8 @@ class Commands {
     void end_unbegun(CacheCommand& command, const CacheOutcome& outcome) noexcept;
     // Ends a command that has not begun, because its volume is being removed.
     void refuse(CacheCommand& command) noexcept;
-    // The cache's part has ended: the command no longer refers to lines, engines or storage. After the owner
-    // was notified, part_over() follows.
+    // The cache's part has ended: the command no longer refers to lines, engines or storage. part_over()
+    // follows after the owner was notified.
     void finish_part(CacheCommand& command) noexcept;
     void part_over(CacheCommand& command) noexcept;
 
@@ -79,7 +80,7 @@ class Commands {
     Transfer& next_transfer(CacheCommand& command, LinePart& line, ArenaSlot slot,
                             Transfer::Done done) noexcept;
     void note_failed(CacheCommand& command, const Transfer& transfer) noexcept;
-    // True if the copies that the line's transfers went to are still its copies: no engine was lost and
+    // True if the copies to which the line's transfers went still belong to the line: no engine was lost and
     // replaced.
     bool still_there(const LinePart& line) noexcept;
     // True if the client is connected to the engine, and the engine may move all of the command's data.
@@ -111,8 +112,8 @@ class Commands {
     CommandPaths paths_;
     uint32_t lines_per_command_ = 0;
     std::unique_ptr<CommandPool> own_;
-    std::vector<std::unique_ptr<CommandPool>> others_;  // of other reactors
-    List<CacheCommand, ForwardedTag> forwarded_;        // commands of these that the cache has
+    std::vector<std::unique_ptr<CommandPool>> others_;  // command objects of other reactors
+    List<CacheCommand, ForwardedTag> forwarded_;        // commands of other reactors that the cache has
 };
 
 }  // namespace wss::cache

@@ -71,14 +71,14 @@ void Datapath::go_on(CacheCommand& command) noexcept {
 }
 
 void Datapath::run(CacheCommand& command) noexcept {
-    // Commands that entered their lines before the volume became smaller hold these lines. Later ones fail
-    // with EFBIG, as at storage that has become smaller, not with ENOSPC: storage is not full.
+    // Commands that entered their lines before the volume became smaller hold these lines. Later commands
+    // fail with EFBIG, because the storage has become smaller, and not with ENOSPC, because it is not full.
     if (command.offset + command.length > command.volume->open->volume().size())
         return commands_.end(command, {.kind = CacheOutcome::Kind::kStorageFailed,
                                        .error = EFBIG,
                                        .io_op = command.is_write ? io::Op::kWrite : io::Op::kRead,
                                        .offset = command.offset});
-    // Not before: the command may have waited for its lines.
+    // Read here and not earlier, because the command may have waited for its lines.
     command.by_storage = command.by_storage || command.volume->suspended;
     command.is_write ? writes_.run(command) : reads_.run(command);
 }
@@ -86,7 +86,7 @@ void Datapath::run(CacheCommand& command) noexcept {
 void Datapath::buffer_ready(CacheCommand& command, std::byte* buffer, const BufferRegions& regions) noexcept {
     command.buffer = buffer;
     command.regions = &regions;
-    // The buffer may serve only the fill.
+    // The buffer may be needed only for the fill.
     if (command.phase == CacheCommand::Phase::kFetch && reads_.fetches(command)) return;
     (command.is_ahead ? command.volume->counters.read_ahead_bytes
                       : command.volume->counters.through_target_bytes) += command.length;
@@ -94,13 +94,13 @@ void Datapath::buffer_ready(CacheCommand& command, std::byte* buffer, const Buff
 }
 
 void Datapath::buffer_failed(CacheCommand& command) noexcept {
-    // The write may have changed copies: CacheCommand::may_have_changed().
+    // The write may have changed copies (CacheCommand::may_have_changed()).
     if (command.is_write && command.attempts > 0)
         return writes_.give_up(command, {.kind = CacheOutcome::Kind::kBusy});
     commands_.end(command, {.kind = CacheOutcome::Kind::kBusy});
 }
 
-// Owner of abandoned commands: ignores their outcome.
+// The owner of abandoned commands. It ignores their outcome.
 class Nobody final : public CommandOwner {
   public:
     void need_buffer(CacheCommand& command) noexcept override {

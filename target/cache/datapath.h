@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Datapath: takes commands, and starts the read or write path of each when it may begin: not while its volume
-// is frozen (SE3) or recovery may find lines of it.
+// Datapath: takes commands, and starts the read or write path of each when it may begin. It may not begin
+// while its volume is frozen (SE3) or recovery may find lines of the volume.
 //
-// It owns the paths (reads, writes, their common part) and the read-ahead. It calls these, the recovery
-// (whether it holds the volume) and the volumes' gates.
+// It owns the paths (reads, writes, their common part) and the read-ahead. It calls these, the volumes'
+// gates, and the recovery, to check whether it holds the volume.
 //
 // Thread-safety: belongs to the cache's reactor. Allocates nothing per command.
 #pragma once
@@ -32,12 +32,13 @@ class Datapath final : public CommandSource {
     Datapath(const Uses& uses, reactor::Reactor& reactor);
     Status prepare(const Nets& nets, uint32_t commands, uint32_t lines_per_command);
 
-    // A command object of the cache's own reactor: command_pool.h. nullptr: not now.
+    // Takes a command object of the cache's own reactor (command_pool.h). Returns nullptr if none is
+    // available now.
     CacheCommand* take_command(CachedVolume& volume, const CommandShareRef& share) noexcept override {
         return commands_.take(volume, share);
     }
     void begin(CacheCommand& command) noexcept override;  // a read or write
-    // As begin(), for a command of another reactor, whose command objects are in make_pool().
+    // Like begin(), but for a command of another reactor. Its command objects are in make_pool().
     void begin_forwarded(CacheCommand& command) noexcept {
         commands_.arrived(command);
         begin(command);
@@ -48,15 +49,16 @@ class Datapath final : public CommandSource {
     void buffer_failed(CacheCommand& command) noexcept;
     // Called by the owner after `ended` or `answered`.
     void release(CacheCommand& command) noexcept override { commands_.release(command); }
-    // As buffer_failed(), by an owner that is destroyed: it is no longer notified of this command.
+    // Like buffer_failed(), but called by an owner that is being destroyed. It is no longer notified of this
+    // command.
     void abandon(CacheCommand& command) noexcept;
     // Makes `fence` wait for the volume's abandoned writes.
     void fence_abandoned(const CachedVolume& volume, const Fence& fence) {
         commands_.fence_abandoned(volume, fence);
     }
 
-    // Begins the commands that wait at the volume's gate, while they may begin: one of them may freeze the
-    // volume again.
+    // Begins the commands that wait at the volume's gate, for as long as they may begin: one of them may
+    // freeze the volume again.
     void begin_held(CachedVolume& volume) noexcept;
     // Ends the commands that wait at the volume's gate with this outcome.
     void end_held(CachedVolume& volume, const CacheOutcome& outcome) noexcept;

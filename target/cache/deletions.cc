@@ -27,7 +27,7 @@ void Deletions::prepare(volume::Deletion deletion) {
     const bool recovering = volume != nullptr ? uses_.recovery.holds(*volume) : uses_.recovery.holding();
     if (volume == nullptr || recovering)
         return deletion.answer(uses_.absent.may_delete(deletion, recovering), {});
-    // Nothing becomes dirty while the volume is frozen, either: active writes go to its storage.
+    // While the volume is frozen, nothing becomes dirty either: active writes go to its storage.
     if (!volume->may_be_dirty && volume->settings.policy != Policy::kBack) {
         const bool frozen = volume->gate.freeze();
         return deletion.answer(Status::ok(), frozen ? hold_of(*volume) : nullptr);
@@ -68,7 +68,7 @@ Status Deletions::replaced(const Pending& pending) {
 }
 
 void Deletions::destage(const PendingRef& pending) {
-    // The callback keeps its own reference: the list's may be removed within the call.
+    // The callback keeps its own reference, because the list's reference may be removed during the call.
     uses_.destager.flush(
         pending->volume, [this, pending](int error) { destaged(pending, error); }, Asker::kOperator);
 }
@@ -119,8 +119,8 @@ void Deletions::tick() {
     }
 }
 
-// Rejects even if nothing is dirty: engines may still acknowledge an active write that waits for a read that
-// storage has not answered.
+// Rejects the deletion even if nothing is dirty: an active write may wait for a read that storage has not
+// answered, and engines may acknowledge that write later.
 void Deletions::time_is_over(const PendingRef& pending) {
     const CachedVolume& volume = pending->volume;
     if (volume.removed()) return end(pending, replaced(*pending));

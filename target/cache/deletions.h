@@ -7,9 +7,9 @@
 //   destage      the writes of these commands
 //   answer       the volume stays frozen until the caller that removes it drops the hold
 //
-// The deletion is rejected and the volume stays if storage fails, or does not end destaging or an active
-// command in time, or if engines that are away have data. RAM volumes lose their contents in any case and
-// have no cache (VolumeControl::add()).
+// The deletion is rejected, and the volume stays, in three cases: storage fails, storage does not complete
+// destaging or an active command in time, or engines that are away have data of the volume. RAM volumes lose
+// their contents in any case and have no cache (VolumeControl::add()).
 //
 // It owns the pending deletions. It calls the owners in Uses.
 //
@@ -46,11 +46,11 @@ class Deletions {
 
     // Called before anything of the volume is deleted.
     void prepare(volume::Deletion deletion);
-    // The volume was deleted and was not open: see AbsentVolumes::deleted().
+    // The deletion of a volume that was not open is complete; see AbsentVolumes::deleted().
     void over(uint64_t wwid, std::function<void()> recorded) {
         uses_.absent.deleted(wwid, std::move(recorded));
     }
-    // Ends deletions that are overdue, and all of them when the target stops.
+    // Ends deletions that are overdue, and all deletions when the target stops.
     void tick();
 
   private:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Job: one line that the destager writes to real storage. Runs: neighbouring lines that are stored together.
+// Job: one line that the destager writes to real storage. Runs: the groups of neighbouring lines that are
+// stored together.
 //
 // Thread-safety: belongs to the cache's reactor.
 #pragma once
@@ -14,13 +15,14 @@
 namespace wss::cache {
 
 // Neighbouring lines that are stored with one write. Their jobs have adjacent numbers, and so adjacent
-// buffers. All lines are fetched. Then the dirty data that continues without a gap from one line into the
-// next is one request to storage. A job leaves the run if its line is no longer dirty. It leaves the run and
+// buffers. First all lines are fetched. Then dirty data that continues from one line into the next without a
+// gap is stored by one request. A job leaves the run if its line is no longer dirty. It leaves the run and
 // continues alone if it waits for its line, or if it waits for its engine longer than kPatience, because
 // writers of the other lines wait for the run.
 class Destager::Runs {
   public:
-    // Jobs that began together: `count` numbers, starting with `first`, without those that left the run.
+    // Jobs that began together. Their `count` numbers start with `first`. Jobs that have left the run are not
+    // included.
     struct Run {
         Run()
             : patience(
@@ -56,10 +58,10 @@ class Destager::Runs {
     std::vector<std::unique_ptr<Run>> runs_;
 };
 
-//   kFetch: the primary writes the dirty sub-blocks to `buffer` or `staging` → kStore: to real storage →
-//   kClear: headers
-// A lost line is destaged in the same way, from an arena slot of an engine that is not a member, without
-// kClear.
+// Phases: kFetch: the primary writes the dirty sub-blocks to `buffer` or `staging` → kStore: they are written
+// to real storage → kClear: headers are written.
+// A lost line is destaged in the same way, but from an arena slot of an engine that is not a member, and
+// without kClear.
 struct Destager::Job : LineUser {
     enum class Phase : uint8_t { kFetch, kStore, kClear };
 
@@ -87,11 +89,12 @@ struct Destager::Job : LineUser {
     uint64_t changes = 0;  // StorageNodes::changes() when it began
     uint32_t outstanding = 0;
     uint32_t number = 0;       // in the destager; adjacent numbers have adjacent buffers
-    Runs::Run* run = nullptr;  // until all lines are fetched or this job leaves; nullptr: none
-    uint32_t merged = 1;       // number of jobs, this one first, whose lines this job's request stores
+    Runs::Run* run = nullptr;  // until all lines are fetched, or this job leaves the run; nullptr: none
+    uint32_t merged = 1;       // number of jobs, starting with this one, whose lines this job's request
+                               // stores
     std::array<Transfer, kHoldersMax> transfers;
     io::Request io;
-    // The volume ends at byte `end`, within this sub-block, whose rest is not stored.
+    // The volume ends at byte `end`, within this sub-block. The rest of the sub-block is not stored.
     struct {
         SubBlocks last;
         uint64_t end = 0;

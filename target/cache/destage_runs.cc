@@ -66,7 +66,7 @@ void Destager::Runs::fetched(Job& job) noexcept {
     if (--job.run->fetching == 0) store(*job.run);
 }
 
-// kPatience has expired: stores the lines that are fetched. The others continue alone.
+// kPatience has expired: stores the lines that are fetched. The other jobs continue alone.
 void Destager::Runs::part(Run& run) noexcept {
     for (uint32_t i = 0; i < run.count; ++i) {
         Job& job = *jobs_[run.first + i];
@@ -135,8 +135,8 @@ void Destager::Runs::store_together(Job& job, uint32_t count) noexcept {
     job.volume->open->queue().submit(job.io);
 }
 
-// If storage fails, each line is stored alone, as only one of them may be at fault. If storage did not answer
-// in time, the lines stay dirty, as each would wait as long.
+// If storage fails, each line is stored alone, because the fault may concern only one of them. If storage did
+// not answer in time, the lines stay dirty, because each would wait as long again.
 void Destager::Runs::stored(io::Request& io) noexcept {
     Job& first = *static_cast<Job*>(io.context);
     Destager& destager = *first.owner;

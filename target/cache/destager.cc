@@ -16,8 +16,8 @@ using Op = wire::CacheStorage::Op;
 constexpr Nanoseconds kSalvageAgain = from_s(1);
 constexpr Nanoseconds kFollowMax = from_s(60);  // more than DestageOptions::retry_max
 constexpr uint32_t kSalvageLooksPerTurn = 256;  // below 0.2 ms
-// Lines that are this near to a line for which storage is silent are assumed to be in the same part of it: an
-// object of a Ceph image.
+// Lines that are this near to a line for which storage is silent are assumed to be in the same part of the
+// storage, an object of a Ceph image.
 constexpr uint32_t kPartShift = 22;
 
 Destager::Destager(const Uses& uses, reactor::Reactor& reactor, Turn& turn)
@@ -55,7 +55,7 @@ Destager::Job* Destager::free_job() noexcept {
 void Destager::tick() noexcept {
     note_silent();
     start_all();
-    // Lines that flushes wait for may be gone without a job: a volume that became smaller has dropped them.
+    // Lines that flushes wait for may disappear without a job: a volume that became smaller has dropped them.
     for (CachedVolume& volume : uses_.volumes.open())
         if (!volume.flushes.empty()) check_flushes(volume, {});
     fail_flushes();
@@ -63,7 +63,7 @@ void Destager::tick() noexcept {
 }
 
 // Reports jobs that are silent because of storage, or because of a command that holds the line and waits for
-// storage. A job that waits for its engine is not reported: a silent engine is lost soon.
+// storage. A job that waits for its engine is not reported, because a silent engine is soon considered lost.
 void Destager::note_silent() noexcept {
     for (const auto& job : jobs_) {
         if (!job->busy || job->silent || reactor_.now() - job->since < kSilentAfter) continue;
@@ -99,7 +99,7 @@ bool Destager::leaves_room(const CachedVolume& volume, const Load& load) noexcep
     return 2 * load.of_volume <= load.free;
 }
 
-// Each volume with lines to be destaged has a job, so the volumes that have jobs are those that share.
+// Each volume with lines to be destaged has a job. So the volumes that have jobs share the free jobs.
 Destager::Room Destager::room_for(const CachedVolume& volume) noexcept {
     const Load load = load_of(volume);
     short_of_jobs_ = short_of_jobs_ || load.free == 0;
@@ -110,7 +110,7 @@ Destager::Room Destager::room_for(const CachedVolume& volume) noexcept {
                          destages_ - std::min(destages_, load.working));
     if (load.of_volume == 0) room.jobs = std::max(room.jobs, 1U);
     if (volume.planner->suspect()) room.jobs = std::min(room.jobs, 1U);
-    // The last of these jobs must leave room, too.
+    // The last of these jobs must leave room as well.
     const uint32_t unused = load.free - std::min(load.free, 2 * load.of_volume);
     room.jobs = std::min(room.jobs, unused / 3 + 1);
     return room;
@@ -137,7 +137,7 @@ void Destager::start_all() noexcept {
             if ((volume.number < first) != before_first) continue;
             const bool began = start(volume);
             if (!short_of_jobs_) continue;
-            next_volume_ = volume.number + began;  // the others come first
+            next_volume_ = volume.number + began;  // the other volumes come first
             return;
         }
 }
@@ -184,7 +184,7 @@ void Destager::begin_job(Job& job, CachedVolume& volume, Line& line, Access acce
     uses_.engines.flush_completions();
 }
 
-// Chooses the sub-blocks to destage and the arena slot of their copy. False: none are left, or no copy is.
+// Chooses the sub-blocks to destage and the slot of their copy. Returns false if either is missing.
 bool Destager::choose_copy(Job& job, ArenaSlot& slot) noexcept {
     if (job.salvage) {
         slot = job.item.slot;
@@ -260,7 +260,7 @@ void Destager::count_stored(Job& job, uint64_t bytes) noexcept {
     StorageNodes::count_upkeep(*job.volume, job.staging, bytes);
 }
 
-// The next sub-blocks to store. Of a lost line: those still lost, up to the volume's smallest end since.
+// The next sub-blocks to store. Of a lost line, those still lost, up to the smallest end that the volume had.
 SubBlocks Destager::next_run(Job& job) const noexcept {
     if (job.salvage) job.left &= salvageable(job.item);
     const SubBlocks run = job.left.first_run();
@@ -273,7 +273,7 @@ uint64_t Destager::end_of(const SalvageQueue::Item& item, SubBlocks sub_blocks) 
     return uses_.members.now().lost.end_of(item.header.volume, item.header.line, sub_blocks);
 }
 
-// Stores one contiguous run of dirty sub-blocks after the other, then clears the copies.
+// Stores the contiguous runs of dirty sub-blocks one after another, then clears the copies.
 void Destager::step(Job& job) noexcept {
     if (job.phase == Job::Phase::kClear) return done(job, 0);
     job.phase = Job::Phase::kStore;
@@ -303,7 +303,7 @@ void Destager::step(Job& job) noexcept {
         job.volume->open->queue().submit(job.io);
         return;
     }
-    // A second copy in the making would claim sub-blocks that are already stored.
+    // A second copy that is being made would claim sub-blocks that are already stored.
     if (!job.salvage && !index_.resume(job.op)) return;
     job.phase = Job::Phase::kClear;
     if (job.salvage) return step(job);
@@ -334,7 +334,7 @@ void Destager::step(Job& job) noexcept {
     if (--job.outstanding == 0) step(job);
 }
 
-// False: the storage is lost, and its staging buffer too.
+// Returns false if the storage process is lost, and its staging buffer with it.
 bool Destager::store_from_staging(Job& job, uint64_t at, uint32_t begin, uint64_t length) noexcept {
     EngineLink* storage = uses_.nodes.storage_of(job.staging, *job.volume);
     if (storage == nullptr) return false;
@@ -362,7 +362,7 @@ void Destager::stored_from_staging(Transfer& transfer, CacheStatus status) noexc
     destager.step(job);
 }
 
-// True if storage rejected another line of the volume, and has not accepted it since.
+// True if storage has rejected another line of the volume, and has not accepted it since.
 bool Destager::is_refused(CachedVolume& volume, const Job& job) noexcept {
     if (!volume.planner->failing()) return false;
     if (index_.dirty(volume.number).first_deferred() != nullptr) return true;
@@ -372,8 +372,8 @@ bool Destager::is_refused(CachedVolume& volume, const Job& job) noexcept {
     });
 }
 
-// A volume shrinks with storage that others shrink, and drops dirty lines beyond the new end. Flushes wait
-// for that: storage rejects such writes from the start of the shrink, and reports its size at the end.
+// A volume shrinks with its storage, and drops dirty lines beyond the new end. Flushes wait for that: storage
+// rejects writes there from the start of the shrink, but reports its new size only at the end.
 bool Destager::follows_storage(CachedVolume& volume) noexcept {
     const Nanoseconds now = reactor_.now();
     auto& smaller = volume.smaller;
@@ -399,7 +399,7 @@ void Destager::done(Job& job, int error) noexcept {
     // Real storage may have other data beyond the former end, which is visible when the volume grows.
     if (is_cut_off && error == 0) index_.invalidate(*job.line, job.cut_off.last.without(job.line->dirty()));
     const bool storage_failed = error != 0 && error != EAGAIN;
-    // Even if every holder was lost meanwhile: real storage has the data.
+    // Done even if every holder was lost in the meantime, because real storage has the data.
     if (error == 0 && job.begun) uses_.losses.destaged(volume, job.key.line, job.token.sub_blocks);
     if (error != 0 && job.salvage) salvage_failed(job);
     if (error == 0 && job.begun) {
@@ -439,7 +439,7 @@ void Destager::done(Job& job, int error) noexcept {
 void Destager::check_flushes(CachedVolume& volume, Failure failure) noexcept {
     auto& flushes = volume.flushes;
     const bool reports = !flushes.empty() && uses_.losses.fails_flushes(volume, Asker::kClient);
-    // Lines in engines that the target leaves are not in real storage.
+    // If the target leaves the engines, real storage lacks the lines that they hold.
     const bool leaves = uses_.life.leaving();
     for (auto at = flushes.begin(); at != flushes.end();) {
         const bool done = index_.dirty(volume.number).flushed(at->mark);
@@ -500,7 +500,7 @@ void Destager::flush(CachedVolume& volume, std::function<void(int error)> done, 
 
 // ---- Lost lines that an engine returned with -------------------------------------------------------------
 
-// Each job takes one copy. Each completion checks only as many copies as needed to fill the free jobs.
+// Each job takes one copy. Each completion checks only as many copies as are needed to fill the free jobs.
 void Destager::salvage() noexcept {
     salvage_due_ = false;
     uint32_t looks = kSalvageLooksPerTurn;
@@ -523,8 +523,8 @@ void Destager::salvage() noexcept {
                 return job->busy && job->salvage && job->item.slot.engine == engine.index() && which(*job);
             });
         };
-        // Copies of lines that were lost since the engine joined were skipped, so the engine must join again.
-        // Copies that are due are fetched first, so that repeated losses do not delay them forever.
+        // Copies of lines that were lost after the engine had joined were skipped, so the engine must join
+        // again. Copies that are due are fetched first. Otherwise repeated losses would delay them forever.
         if (queue.noted() != uses_.losses.noted() && !uses_.losses.none()) {
             const bool fetches =
                 any_job([](const Job& job) { return job.begun && job.phase == Job::Phase::kFetch; });
@@ -540,7 +540,7 @@ void Destager::salvage() noexcept {
     }
 }
 
-// The queue records noted(): copies of lines lost later may already have been skipped.
+// The queue records noted(), because copies of lines that are lost later may already have been skipped.
 SalvageQueue& Destager::salvage_of(const EngineLink& engine) {
     return salvages_.try_emplace(engine.index().value, uses_.losses.noted()).first->second;
 }
@@ -567,7 +567,7 @@ void Destager::add_salvage(EngineLink& engine, const wire::CacheHeader& item) {
     if (!salvageable(copy).empty()) queue.add(std::move(copy));
 }
 
-// False: not now. True: a job has the item, or nothing of it is left.
+// Returns false if the job cannot begin now. Returns true if a job has the item, or nothing of it is left.
 bool Destager::start_salvage(Job& job, const SalvageQueue::Item& item) noexcept {
     ++salvage_checks_;
     const LineHeader& header = item.header;
@@ -584,7 +584,7 @@ bool Destager::start_salvage(Job& job, const SalvageQueue::Item& item) noexcept 
     return true;
 }
 
-// The sub-blocks that are still lost: some may have been written again since.
+// The sub-blocks that are still lost. Some may have been written again since.
 SubBlocks Destager::salvageable(const SalvageQueue::Item& item) const noexcept {
     const LineHeader& header = item.header;
     return uses_.members.now().lost.in_copy({header.volume, header.line, header.generation}, header.dirty);

@@ -3,15 +3,15 @@
 // there.
 //
 // The primary writes dirty sub-blocks into a buffer of the target, which writes them to real storage. Then
-// every copy clears its dirty bits, and only then the line counts as clean (lib/cache/header.h, H3). Reads of
-// the line continue meanwhile. Writes wait. If storage fails, the line stays dirty and the planner retries
-// later. Lost lines that an engine returns with are destaged in the same way (salvage).
+// every copy clears its dirty bits, and only then the line counts as clean (lib/cache/header.h, H3). In the
+// meantime reads of the line continue, and writes wait. If storage fails, the line stays dirty and the
+// planner retries later. Lost lines that an engine returns with are destaged in the same way (salvage).
 //
 // All volumes share the jobs. Storage that fails or does not answer for one volume, or for a part of it, does
 // not delay other volumes or other parts:
 //   - A volume without a job always gets the next free one. The others share CacheOptions::destages.
-//   - A job that takes longer than kSilentAfter is silent and does not count as one of these: another job
-//     continues elsewhere in the volume. There are kJobsFor times as many jobs for that. A volume leaves
+//   - A job that takes longer than kSilentAfter is silent and does not count as one of these jobs. Another
+//     job continues elsewhere in the volume. For that there are kJobsFor times as many jobs. A volume leaves
 //     twice as many jobs free as it has.
 //   - A volume whose storage rejected the last line has one job at a time, apart from the silent ones.
 //
@@ -69,9 +69,9 @@ class Destager {
         if (salvage_due_) salvage();
     }
     bool start(CachedVolume& volume) noexcept;  // true if a job has begun
-    // All earlier writes are in real storage when `done` is called, which then flushes the storage. Fails
+    // Calls `done` when all earlier writes are in real storage; the caller then flushes the storage. Fails
     // with EAGAIN for clients while Losses::awaits() is true. `holds`: commands of the volume wait for this
-    // flush. Then it fails with EFBIG instead of waiting for a volume that follows the size of its storage.
+    // flush. If so, it fails with EFBIG instead of waiting for a volume that follows the size of its storage.
     void flush(CachedVolume& volume, std::function<void(int error)> done, Asker asker, bool holds = false);
 
     // ---- Lost lines that an engine returned with
@@ -84,9 +84,9 @@ class Destager {
     struct Job;
     class Runs;  // destage_job.h
     struct Load {
-        uint32_t free = 0, working = 0;  // of all jobs; working: busy and not silent
+        uint32_t free = 0, working = 0;  // free jobs; jobs that are busy and not silent
         uint32_t of_volume = 0, working_of_volume = 0;
-        uint32_t volumes = 0;  // volumes with a working job, and this one
+        uint32_t volumes = 0;  // number of volumes with a working job, this one included
     };
     Job* free_job() noexcept;
     Load load_of(const CachedVolume& volume) const noexcept;
@@ -111,7 +111,7 @@ class Destager {
     void step(Job& job) noexcept;
     bool store_from_staging(Job& job, uint64_t at, uint32_t begin, uint64_t length) noexcept;
     void done(Job& job, int error) noexcept;
-    // Errors of the destaging that a flush waits for; 0: none.
+    // Errors of the destaging that a flush waits for; 0 if there was none.
     struct Failure {
         int plain = 0;
         int holding = 0;  // for a flush that holds the volume's commands

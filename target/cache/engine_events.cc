@@ -24,7 +24,7 @@ void EngineEvents::engine_ready(EngineLink& engine) noexcept {
         engine.index(), {.identity = identity.identity, .weight = identity.memory, .slots = engine.slots()});
     if (!added) return engine.close(added);
     uses_.members.edit().engines[identity.identity] = identity.incarnation;
-    // It has erased its former contents.
+    // The engine has erased its former contents.
     uses_.losses.joined(identity.identity);
     uses_.members.edit().away.erase(identity.identity);
     log::info("cache engine {:016x} ({}) joined with {} lines", identity.identity, engine.peer(),
@@ -44,7 +44,7 @@ void EngineEvents::lose(EngineLink& engine, const Status& why) {
         log::warning("cache engine {:016x} is gone ({}): {} lines lost their copy there", identity.identity,
                      why.to_string(), loss.lines);
     uses_.losses.note(engine, loss);
-    // When the target leaves the engines, their contents count at the next start.
+    // If the target leaves the engines, their contents count at the next start.
     if (loss.second_copies > 0 && !uses_.life.leaving()) {
         uses_.members.edit().degraded = true;
         uses_.single.note();
@@ -118,11 +118,11 @@ void EngineEvents::volume_state_changed(EngineLink& storage) noexcept {
 
 void EngineEvents::tick() {
     for (EngineLink& engine : uses_.engines.all()) {
-        // Its contents are not known before recovery has ended.
+        // The engine's contents are not known before recovery has ended.
         if (!engine.leaving() || !engine.is_ready() || uses_.recovery.waiting()) continue;
         if (engine.identity().returned) continue;
         if (uses_.index.dirty_lines_on(engine.index()) > 0) {
-            // New dirty lines got second copies there before it was drained.
+            // New dirty lines got second copies in the engine before it was drained.
             for (CachedVolume& volume : uses_.volumes.open()) volume.planner->want(uses_.index.flush_mark());
             continue;
         }

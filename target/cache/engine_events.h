@@ -2,8 +2,8 @@
 // EngineEvents: receives the reports of engines. It passes each report to the owners concerned, in the order
 // of rule SE4: an engine that is lost is removed from the index before its outstanding transfers end.
 //
-// It owns nothing. Of the owners that it calls, only the admission refers to it, to pass it to new links as
-// their EngineLinkOwner.
+// It owns nothing. Of the objects that it calls, only the admission refers to it, and passes it to new links
+// as their EngineLinkOwner.
 //
 // Thread-safety: belongs to the cache's reactor.
 #pragma once
@@ -49,9 +49,9 @@ class EngineEvents final : public EngineLinkOwner {
     void volume_state_changed(EngineLink& storage) noexcept override;
     void engine_over(EngineLink& engine, const Status& why) noexcept override;
 
-    // Operator's command: as if the engine had requested to leave.
+    // An operator's command: acts as if the engine had requested to leave.
     Status remove_engine(uint32_t index);
-    // At each tick: releases engines that have requested to leave and no longer hold dirty lines.
+    // Called at each tick: releases engines that have requested to leave and no longer hold dirty lines.
     void tick();
 
   private:

@@ -14,10 +14,10 @@ using wire::CacheStatus;
 using wire::ParseError;
 using wire::RecordType;
 
-// Limit for a header, a wipe, or a move between the engine and the target: a hundred thousand times the usual
-// duration.
+// Time limit for a header, a wipe, or a move between the engine and the target. It is a hundred thousand
+// times the usual duration.
 constexpr Nanoseconds kOwnWorkMax = from_s(10);
-// Other pings have id 0, and so do pongs that an engine sends unsolicited.
+// Other pings have id 0, and so do pongs that an engine sends without a ping.
 constexpr uint32_t kPingOfGrant = 1;
 
 Status EngineLink::accept(fabric::ConnectRequest& request, fabric::Fabric& fabric, fabric::Poller& poller,
@@ -105,16 +105,17 @@ void EngineLink::submit(Transfer& transfer) noexcept {
     queue_.push_back(transfer);
 }
 
-// True for operations that depend on no other node: a sound engine completes them. If an engine that failed
-// one stayed admitted, a header that claims dirty data would stay, or the operation would be repeated without
-// end.
+// True for operations that depend on no other node: a sound engine completes them. An engine that has failed
+// one must not stay admitted. Otherwise a header that claims dirty data would stay, or the operation would be
+// repeated without end.
 static bool cannot_fail(const Transfer& transfer) noexcept {
     const bool is_move = transfer.kind == Transfer::Kind::kMove;
     return transfer.kind == Transfer::Kind::kHeader || transfer.kind == Transfer::Kind::kWipe ||
            (is_move && transfer.move.handle == wire::kStorageHandle);
 }
 
-// The operation that waits for the transfer holds a line, and a freeze or flush may wait for that line.
+// True if the transfer takes too long. The operation that waits for it holds a line, and a freeze or flush
+// may wait for that line.
 static bool is_late(const Transfer* transfer, Nanoseconds now) noexcept {
     return transfer != nullptr && cannot_fail(*transfer) && !transfer->move.coalesced &&
            transfer->seen != kNever && now - transfer->seen > kOwnWorkMax;
@@ -250,7 +251,7 @@ bool EngineLink::record(RecordLink&, const wire::Record& record) noexcept {
     }
 }
 
-// The record is well-formed, but its claims exceed the peer's limits. The reason goes into the log.
+// The record is well-formed, but its claims exceed the peer's limits. `why` goes into the log.
 bool EngineLink::violates(std::string why) noexcept {
     static log::SourceLimiter limiter(10);
     if (limiter.allow(fabric::source_of(link_->peer()))) log::warning("{}: {}", link_->peer(), why);
@@ -277,7 +278,7 @@ bool EngineLink::take_slots(const wire::Record& record) noexcept {
                                 std::exchange(slots_, 0), slots_max_));
 }
 
-// Takes a volume, or the staging buffers, of real storage.
+// Takes the offer of real storage: a volume, or staging buffers.
 bool EngineLink::take_offer(const wire::Record& record) {
     wire::CacheVolume volume;
     if (ready_ || !is_storage()) return false;
@@ -318,7 +319,7 @@ bool EngineLink::done(const wire::Record& record, CacheStatus status, int error)
     --outstanding_;
     coalesced_ -= transfer.move.coalesced;
     transfer.under_way = false;
-    // Before `done`, which may submit more: these must not overtake the queue.
+    // This precedes `done`, which may submit more transfers: they must not overtake the queue.
     if (Transfer* next = queue_.pop_front()) send(*next);
     transfer.error = error;
     transfer.done(transfer, status);

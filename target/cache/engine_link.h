@@ -2,9 +2,9 @@
 // EngineLink: the storage engine's (SE's) end of the connection to one cache engine (CE).
 //
 // It accepts Transfers (a move between an arena slot and memory of a client or of the SE, a header, a wipe,
-// an operation of real storage) and assigns an id to each. It sends the transfers of one turn in one message
-// and reports how each ended. When a CE is lost, its connection is closed first and then all its transfers
-// end with kFailed, so the CE can no longer access memory of the SE.
+// an operation of real storage) and assigns an id to each. It sends the transfers of one turn in one message,
+// and reports how each ended. When a CE is lost, its connection is closed first, and then all its transfers
+// end with kFailed. So the CE can no longer access memory of the SE.
 //
 // Thread-safety: belongs to the cache's reactor. Nothing is allocated per transfer.
 #pragma once
@@ -47,10 +47,10 @@ class EngineLink;
 
 class EngineLinkOwner {
   public:
-    // The engine has authenticated. A non-empty result is the reason why it may not join. The link sends it
-    // to the engine.
+    // The engine has authenticated. Returns the reason why it may not join, or an empty string. The link
+    // sends the reason to the engine.
     virtual std::string engine_limit(const EngineLink& engine) = 0;
-    // The engine has authenticated and may join: admit() or close() it.
+    // The engine has authenticated and may join: call admit() or close().
     virtual void engine_proven(EngineLink& engine) noexcept = 0;
     virtual void engine_ready(EngineLink& engine) noexcept = 0;
     virtual void engine_item(EngineLink& engine, const wire::CacheHeader& item) noexcept = 0;
@@ -59,12 +59,12 @@ class EngineLinkOwner {
     // The engine has processed the grant of this notice: the client may connect.
     virtual void grant_known(EngineLink& engine, const wire::CacheEngineNotice& notice) noexcept = 0;
     virtual void engine_wants_to_leave(EngineLink& engine) noexcept = 0;
-    // Real storage has closed its connection to the engine that was announced to it with this handle.
+    // Real storage has closed its connection to the engine, which was announced to it with this handle.
     virtual void engine_gone(EngineLink& storage, uint64_t handle) noexcept = 0;
     // state_of() has changed since the storage became ready.
     virtual void volume_state_changed(EngineLink& storage) noexcept = 0;
-    // The link is lost. Its outstanding transfers are reported after this call returns. This is the last
-    // call. The link is destroyed when it has reported them.
+    // The link is lost. Its outstanding transfers are reported after this call returns. No other call
+    // follows. The link is destroyed when it has reported its transfers.
     virtual void engine_over(EngineLink& engine, const Status& why) noexcept = 0;
 
   protected:
@@ -93,19 +93,19 @@ class EngineLink final : private RecordLinkOwner {
 
     Status accept(fabric::ConnectRequest& request, fabric::Fabric& fabric, fabric::Poller& poller,
                   const Identity& identity, const wire::CacheWelcome& welcome);
-    // Accepts the connection and authenticates the engine first. It is not admitted before engine_proven()
-    // and then admit().
+    // Accepts the connection, and authenticates the engine first. The engine is admitted by admit(), after
+    // engine_proven().
     Status ask_for_proof(fabric::ConnectRequest& request, fabric::Fabric& fabric, fabric::Poller& poller,
                          std::shared_ptr<const auth::SecretBook> secrets);
     void admit(const Identity& identity, const wire::CacheWelcome& welcome);
 
-    // Never fails: a transfer to an engine that is lost ends with kFailed, from turn().
+    // Never fails. A transfer to an engine that is lost ends with kFailed during turn().
     void submit(Transfer& transfer) noexcept;
     // grant_known() follows, unless the engine is lost.
     void grant(const wire::CacheEngineNotice& notice) noexcept;
     void revoke(uint64_t handle) noexcept;
-    // Only for real storage with staging buffers: requests that it connects to the engine that the notice
-    // names, or disconnects from that engine. engine_gone() follows when that connection has ended.
+    // Only for real storage with staging buffers: requests that the storage connects to the engine that the
+    // notice names, or disconnects from that engine. engine_gone() follows when that connection has ended.
     void name_engine(const wire::CacheEngineNotice& notice) noexcept;
     void say_goodbye() noexcept;
     // Flushes completions: requests that the engine reports completed operations now, and those in flight as
@@ -123,11 +123,11 @@ class EngineLink final : private RecordLinkOwner {
     // True for real storage: it has volumes, no lines, and is not a member.
     bool is_storage() const noexcept { return applicant_.join.is_storage; }
     const std::vector<wire::CacheVolume>& volumes() const noexcept { return volumes_; }
-    // nullptr: no volume of it has this number, or it does not report states.
+    // Returns nullptr if this storage has no volume with this number, or does not report states.
     const wire::CacheVolumeState* state_of(uint32_t number) const noexcept;
     // Staging buffers of real storage; no bytes if it lends none.
     const wire::CacheStaging& staging() const noexcept { return staging_; }
-    // Without an index until the engine is admitted.
+    // Has no index until the engine is admitted.
     const Identity& identity() const noexcept { return identity_; }
     EngineIndex index() const noexcept { return identity_.index; }
     bool is_ready() const noexcept { return ready_ && link_->is_up(); }
@@ -162,19 +162,19 @@ class EngineLink final : private RecordLinkOwner {
     EngineLinkOwner& owner_;
     const Applicant applicant_;
     std::unique_ptr<auth::Authenticator> auth_;  // until the engine has authenticated
-    Identity identity_;                          // once it is admitted
+    Identity identity_;                          // set when it is admitted
     std::unique_ptr<RecordLink> link_;
     std::vector<Transfer*> by_id_;
     std::vector<uint32_t> free_ids_;
     List<Transfer> queue_;    // wait for a free id
-    List<Transfer> refused_;  // to end with kFailed
+    List<Transfer> refused_;  // transfers that will end with kFailed
     uint32_t outstanding_ = 0;
     uint32_t coalesced_ = 0;  // outstanding moves with coalesced completion
     std::vector<fabric::Address> addresses_;
     std::vector<wire::CacheVolume> volumes_;
     std::vector<wire::CacheVolumeState> states_;  // at most one per number in volumes_
     wire::CacheStaging staging_;
-    uint64_t slots_max_ = 0;  // of the memory that the join offered
+    uint64_t slots_max_ = 0;  // number of arena slots of the memory that the join offered
     uint64_t next_item_ = 0;  // items come in ascending order of arena slots, each once
     uint32_t slots_ = 0;
     bool ready_ = false, leaving_ = false, over_ = false;

@@ -30,7 +30,7 @@ class EngineSet {
                std::views::filter([](const auto& one) { return one != nullptr; }) |
                std::views::transform([](const auto& one) -> EngineLink& { return *one; });
     }
-    // nullptr: none.
+    // Returns nullptr if there is none.
     EngineLink* link(EngineIndex index) noexcept {
         return index.exists() ? links_[index.value].get() : nullptr;
     }
@@ -65,7 +65,7 @@ class EngineSet {
     // Flushes completions of all engines.
     void flush_completions() noexcept;
 
-    // At the end of the cache: after this nothing is reported.
+    // Called at the end of the cache. After this, nothing is reported.
     void clear() noexcept;
 
   private:

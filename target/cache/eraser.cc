@@ -7,11 +7,11 @@ namespace wss::cache {
 
 using wire::CacheStatus;
 
-// One line of a removed volume or beyond the end of a volume: its contents are zeroed, then its arena slots
-// are free. Or the line in which the volume now ends, which is cut.
+// The erasure of one line. A line of a removed volume, or beyond the end of a volume, is zeroed, and then its
+// arena slots are freed. The line in which the volume now ends is cut.
 struct Eraser::Erase : LineUser {
     Eraser* owner = nullptr;
-    uint32_t keep = 0;  // bytes of the line that stay; 0: none
+    uint32_t keep = 0;  // bytes of the line that stay; 0: none stay
     uint64_t wwid = 0;  // WWID in the header of a line that is cut
     std::function<void()> ended;
     Line* line = nullptr;
@@ -86,7 +86,7 @@ void Eraser::entered(Erase& erase) noexcept {
 }
 
 void Eraser::transfer_done(Transfer& transfer, CacheStatus) noexcept {
-    // An engine that fails this is disconnected, and its contents no longer count.
+    // An engine that fails this transfer is disconnected, and its contents no longer count.
     Erase& erase = *static_cast<Erase*>(transfer.context);
     if (--erase.outstanding == 0) erase.owner->over(erase);
 }
@@ -138,7 +138,7 @@ void Eraser::trim(Erase& erase) noexcept {
 void Eraser::trim_done(Transfer& transfer, CacheStatus status) noexcept {
     Erase& erase = *static_cast<Erase*>(transfer.context);
     const auto which = static_cast<size_t>(&transfer - erase.transfers.data());
-    // Only the engine can make a move from the target's own memory fail: its copy must not count.
+    // A move from the target's own memory can fail only because of the engine. Its copy must not count.
     if (EngineLink* failed = erase.owner->engines_.link(erase.engines[which]);
         failed != nullptr && status != CacheStatus::kOk &&
         failed->identity().incarnation == erase.incarnations[which])
@@ -154,9 +154,10 @@ void Eraser::over(Erase& erase) noexcept {
     std::exchange(erase.ended, nullptr)();
 }
 
-// Commands that entered lines before hold them. Commands that enter later fail. So each line beyond the end
-// is entered, then wiped. For the line in which the volume ends, headers are written that no longer claim the
-// sub-blocks beyond the end. Of a dirty sub-block that crosses the end, the part beyond it is zeroed.
+// Commands that entered lines before the volume became smaller hold these lines. Later commands fail. So each
+// line beyond the end is entered, then wiped. In the line in which the volume ends, new headers no longer
+// claim the sub-blocks beyond the end. If a dirty sub-block crosses the end, its part beyond the end is
+// zeroed.
 void Eraser::cut(Line& line, uint32_t keep, uint64_t wwid, std::function<void()> ended) {
     auto erase = erase_of(line);
     erase->keep = keep;

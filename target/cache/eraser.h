@@ -24,8 +24,8 @@ class Eraser {
     Eraser(Lines& lines, EngineSet& engines, const JobMemory& memory, Turn& turn);
     ~Eraser();
 
-    // Wipes all lines of a volume, some each turn. `removal` is empty for a volume that is not open. `done`
-    // is called when all lines are wiped. Then `removal` is released.
+    // Wipes all lines of a volume, some each turn. `removal` is empty for a volume that is not open. When all
+    // lines are wiped, calls `done` and then releases `removal`.
     void wipe(uint32_t number, Gate::Holder removal, std::function<void()> done);
     // Erases the line except for its first `keep` bytes. `ended` is called when that is done.
     void cut(Line& line, uint32_t keep, uint64_t wwid, std::function<void()> ended);

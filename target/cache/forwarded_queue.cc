@@ -8,7 +8,7 @@
 
 namespace wss::cache {
 
-// What the RemoteQueue gets instead of a request of another reactor.
+// What the RemoteQueue gets in place of a request of another reactor.
 struct ForwardedQueue::Passed {
     ForwardedQueue* owner = nullptr;
     io::Request* request = nullptr;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// ForwardedQueue: a volume's queue on a reactor other than the cache's, if its real storage is on another
-// node. It passes each request to the volume's RemoteQueue, which the cache's reactor owns. Such requests are
-// rare: flushes, and commands that freeze the volume (target/block/cached.cc).
+// ForwardedQueue: the queue of a volume whose real storage is on another node, on a reactor other than the
+// cache's. It passes each request to the volume's RemoteQueue, which the cache's reactor owns. Such requests
+// are rare: flushes, and commands that freeze the volume (target/block/cached.cc).
 //
 // Thread-safety: belongs to its reactor. Lifetime: the RemoteQueue outlives the requests (gateway.h, GW4).
 #pragma once
@@ -22,7 +22,7 @@ struct RemoteQueuePlace {
 
 class ForwardedQueue final : public io::Queue {
   public:
-    // `home`: the cache's reactor. `reactor`: this queue's.
+    // `home`: the cache's reactor. `reactor`: the reactor of this queue.
     ForwardedQueue(std::shared_ptr<RemoteQueuePlace> place, reactor::Reactor& home, reactor::Reactor& reactor)
         : place_(std::move(place)), home_(home), reactor_(reactor) {}
     ~ForwardedQueue() override;

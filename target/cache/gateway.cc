@@ -49,7 +49,7 @@ Result<std::unique_ptr<Gateway>> Gateway::create(Cache& cache, reactor::Reactor&
     made->pool_ = &made->datapath_.make_pool(*made);
     const size_t commands = made->pool_->size();
     made->to_cache_ = std::make_unique<reactor::MessageRing<ToCache>>(commands, take_step, made.get());
-    // A notice of the delegation may be in flight together with the answer.
+    // A notice of the delegation may be in transit together with the answer.
     made->from_cache_ =
         std::make_unique<reactor::MessageRing<FromCache>>(2 * commands, take_event, made.get());
     WSS_TRY(made->to_cache_->ready());
@@ -154,8 +154,8 @@ void Gateway::ended(CacheCommand& command, const CacheOutcome& outcome) noexcept
     reply(command, Event::kEnded);
 }
 
-// The cache is about to let go of the command, or a fill continues. In the first case over() replies, so that
-// most commands take one message back instead of three.
+// The cache is about to release the command, or a fill continues. In the first case over() sends the reply.
+// So most commands take one message back instead of three.
 void Gateway::reply(CacheCommand& command, Event event) noexcept {
     if (command.phase == CacheCommand::Phase::kFill) return from_cache_->send({&command, event, false});
     command.forwarded.last = event;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gateway: a reactor's access to the cache. The cache belongs to one reactor, its *home*. On the home reactor
-// the calls of a gateway go to the cache at once. On every other one a gateway hands commands over:
+// the calls of a gateway go to the cache at once. On every other reactor, a gateway forwards commands:
 //
 //   reactor of the command's owner                      home reactor
 //   take_command(), begin()             ── kBegin ─▶    Datapath::begin_forwarded()
@@ -12,13 +12,14 @@
 //   the object is free                 ◀─── kOver ────
 //
 // Rules
-//  GW1  A forwarded command belongs to one reactor at a time. Each message passes it on, except kDelegated.
+//  GW1  A forwarded command belongs to one reactor at a time. Each message except kDelegated passes the
+//       command on.
 //  GW2  The command objects, and the shares of volumes and initiators in them, belong to the reactor of the
 //       owner: the limits of command_pool.h apply to each reactor separately.
 //  GW3  Everything except commands is posted to the home reactor as a task, and its answer is posted back. A
-//       task takes the messages that were sent before it first.
-//  GW4  VolumeUse keeps a volume in the cache, and its OpenVolume of the home reactor, while another reactor
-//       has a unit of it. So a task or message may refer to the volume.
+//       task first takes the messages that were sent before it.
+//  GW4  While another reactor has a unit of a volume, a VolumeUse keeps the volume in the cache, and its
+//       OpenVolume of the home reactor. So a task or message may refer to the volume.
 //
 // Thread-safety: belongs to its reactor, except offer(). Lifetime: the cache and the reactors outlive it. It
 // is destroyed while they do not run.
@@ -41,11 +42,11 @@ namespace wss::cache {
 // that reactor's waiting commands.
 struct VolumeUse final : LostWaiters, std::enable_shared_from_this<VolumeUse> {
     VolumeUse(reactor::Reactor& of, CachedVolume& used) : reactor(of), volume(used) {}
-    reactor::Reactor& reactor;  // of the user
+    reactor::Reactor& reactor;  // the user's reactor
     CachedVolume& volume;
-    Gate::Holder place;                // in its gate. The home reactor's
-    LostWaiters* user = nullptr;       // the user reactor's; nullptr: it has left
-    std::atomic<uint64_t> waiting{0};  // its waiting commands; written by the user's reactor
+    Gate::Holder place;                // place in the volume's gate; belongs to the home reactor
+    LostWaiters* user = nullptr;       // the waiters on the user's reactor; nullptr when it has left
+    std::atomic<uint64_t> waiting{0};  // number of its waiting commands; written by the user's reactor
 
     void look_due() noexcept override;
     bool look(size_t&) noexcept override { return false; }
@@ -54,13 +55,13 @@ struct VolumeUse final : LostWaiters, std::enable_shared_from_this<VolumeUse> {
 
 class Gateway final : private CommandOwner, private CommandHome {
   public:
-    // `reactor` does not run yet. The gateway adds a source to it, and one to the home reactor.
+    // `reactor` must not run yet. The gateway adds a source to it, and another one to the home reactor.
     static Result<std::unique_ptr<Gateway>> create(Cache& cache, reactor::Reactor& reactor);
     ~Gateway();
 
     bool is_home() const noexcept { return pool_ == nullptr; }
 
-    // ---- Commands: datapath.h, command_pool.h. `held`: what the volume holds on this reactor
+    // ---- Commands: datapath.h, command_pool.h. `held`: the commands that the volume holds on this reactor
     CacheCommand* take_command(CachedVolume& of, const CommandShareRef& held,
                                const CommandShareRef& by) noexcept {
         return is_home() ? datapath_.take_command(of, by) : take_forwarded(of, held, by);
@@ -88,7 +89,7 @@ class Gateway final : private CommandOwner, private CommandHome {
     // `loss`: the number of the last loss of the volume's storage on another node (RemoteQueue::last_loss()).
     using Flushed = std::function<void(int error, uint64_t loss)>;
     void flush(CachedVolume& volume, Flushed done);
-    // `is_frozen`: thaw() must follow.
+    // If `is_frozen` is true, thaw() must follow.
     using FrozenDone = std::function<void(int error, bool is_frozen)>;
     void freeze(CachedVolume& volume, Stretch range, Frozen use, FrozenDone done);
     void thaw(CachedVolume& volume) noexcept;
@@ -104,18 +105,18 @@ class Gateway final : private CommandOwner, private CommandHome {
     // ---- Volumes
     // On the home reactor: the volume was added, and will be published on this gateway's reactor.
     void offer(CachedVolume& volume);
-    // On this reactor, which is not the home: the use of the volume that was offered. nullptr: it has no
-    // cache. leave() follows.
+    // Called on this reactor, which is not the home reactor. Returns the use of the volume that was offered,
+    // or nullptr if the volume has no cache. leave() follows.
     std::shared_ptr<VolumeUse> join(uint64_t wwid, LostWaiters& user);
     void leave(const std::shared_ptr<VolumeUse>& use);
 
     // ---- Waits for lost data
-    // A range that a command needs; length 0: all of the volume.
+    // A range that a command needs. Length 0 means the whole volume.
     struct Asked {
         uint64_t offset = 0, length = 0;
         bool is_write = false;
     };
-    // Cache::awaits() for each of `asked`, unless the user has left meanwhile.
+    // Calls Cache::awaits() for each of `asked`, unless the user has left in the meantime.
     void look(const std::shared_ptr<VolumeUse>& use, std::vector<Asked> asked,
               std::function<void(const std::vector<bool>& waits)> take);
     bool awaits(const CachedVolume& of, const Asked& asked) const {
@@ -137,7 +138,7 @@ class Gateway final : private CommandOwner, private CommandHome {
     Gateway(Cache& cache, reactor::Reactor& reactor);
     void post(std::function<void()> task);
 
-    // On this reactor.
+    // Called on this reactor.
     CacheCommand* take_forwarded(CachedVolume& of, const CommandShareRef& held,
                                  const CommandShareRef& by) noexcept;
     void begin_forwarded(CacheCommand& command) noexcept;
@@ -145,7 +146,7 @@ class Gateway final : private CommandOwner, private CommandHome {
     void send(CacheCommand& command, Step step) noexcept { to_cache_->send({&command, step}); }
     static void take_event(void* self, const FromCache& message) noexcept;
 
-    // On the home reactor.
+    // Called on the home reactor.
     static void take_step(void* self, const ToCache& message) noexcept;
     void need_buffer(CacheCommand& command) noexcept override;
     void delegated(CacheCommand& command) noexcept override;
@@ -161,8 +162,8 @@ class Gateway final : private CommandOwner, private CommandHome {
     CommandPool* pool_ = nullptr;  // owned by the cache; nullptr: this is the home reactor
     std::unique_ptr<reactor::MessageRing<ToCache>> to_cache_;
     std::unique_ptr<reactor::MessageRing<FromCache>> from_cache_;
-    std::atomic<bool> flushes_completions_{false};  // a task for it is posted
-    std::list<std::shared_ptr<VolumeUse>> uses_;    // the home reactor's
+    std::atomic<bool> flushes_completions_{false};  // a task that flushes completions is posted
+    std::list<std::shared_ptr<VolumeUse>> uses_;    // belongs to the home reactor
     std::mutex m_;
     std::map<uint64_t, std::shared_ptr<VolumeUse>> offered_;  // by WWID; guarded by m_
 };

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fast path of reads, which most reads take: the range is in one line that no operation changes, and the
-// client is connected to the engine. The path enters the line like every other command, so the same rules
-// hold, but has nothing to plan and nothing to wait for. If it does not apply, nothing has changed, and the
-// command takes the full path (reads.cc). A read whose engine fails ends there too.
+// client is connected to the engine. On this path a command enters the line like every other command, so the
+// same rules hold. But it has nothing to plan and nothing to wait for. If the fast path does not apply, it
+// has changed nothing, and the command takes the full path (reads.cc). A read whose engine fails also ends
+// there.
 #include "target/cache/reads.h"
 
 namespace wss::cache {

@@ -21,14 +21,15 @@ struct CacheCounters {
     uint64_t storage_read_bytes = 0, storage_write_bytes = 0;
     uint64_t read_ahead_bytes = 0;  // read from storage for read-ahead
     uint64_t writes = 0, write_bytes = 0;
-    uint64_t read_ns = 0, write_ns = 0;  // from the command to its end, summed
+    uint64_t read_ns = 0, write_ns = 0;  // sum of the times from the start of each command to its end
     uint64_t fills = 0, fill_bytes = 0;
     uint64_t destaged_lines = 0, destaged_bytes = 0, destage_errors = 0;
     uint64_t flushes = 0, done_again = 0, no_room = 0, busy = 0;
     uint64_t lost_refusals = 0, salvaged_lines = 0;
-    uint64_t direct_reads = 0, direct_writes = 0;  // between real storage on another node and the client
-    // Bytes of fills (with read-ahead) and destaging: directly between an engine and real storage on another
-    // node, and through the target.
+    uint64_t direct_reads = 0, direct_writes = 0;  // transfers between real storage on another node and the
+                                                   // client
+    // Bytes of fills (read-ahead included) and of destaging: those that went directly between an engine and
+    // real storage on another node, and those that went through the target.
     uint64_t upkeep_direct_bytes = 0, upkeep_through_target_bytes = 0;
 };
 
@@ -47,7 +48,7 @@ struct CachedVolumeInfo {
     std::string name;
     PolicySettings settings;
     uint64_t dirty_lines = 0;
-    uint64_t single_lines = 0;   // part of dirty_lines: have one copy and should have two
+    uint64_t single_lines = 0;   // those of dirty_lines that have one copy and should have two
     uint64_t lost_bytes = 0;     // acknowledged, but in no engine that is present; see losses.h
     uint64_t waiting = 0;        // commands that wait for engines to return with lost data
     Nanoseconds lost_for{};      // time since the first loss
@@ -56,12 +57,12 @@ struct CachedVolumeInfo {
     std::string last_error;
     CacheCounters counters;
 };
-// A volume that is not open, and may have dirty lines.
+// A volume that is not open and may have dirty lines.
 struct AbsentVolumeInfo {
     uint64_t wwid = 0;
     std::string name;
     uint64_t dirty_lines = 0;
-    uint64_t single_lines = 0;  // part of dirty_lines: have one copy and should have two
+    uint64_t single_lines = 0;  // those of dirty_lines that have one copy and should have two
     bool lost = false;          // some of its data is lost
 };
 struct CacheInfo {
@@ -70,8 +71,9 @@ struct CacheInfo {
     std::string trouble;            // why the membership cannot be saved; writes wait
     std::vector<uint64_t> awaited;  // identities of missing engines that recovery waits for
     uint32_t away = 0;              // engines that may return with lost data
-    Nanoseconds lost_grace{};       // how long commands wait for these
-    // Checks of returned engines' headers against lost lines: one per header, more if it must wait.
+    Nanoseconds lost_grace{};       // how long commands wait for these engines
+    // Number of checks of returned engines' headers against lost lines: one per header, and more for a header
+    // that must wait.
     uint64_t salvage_checks = 0;
     uint64_t waiting_checks = 0;  // checks whether the wait of a command has ended
     IndexCounters index;

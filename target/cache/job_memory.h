@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// JobMemory: memory of the cache's own jobs that engines move data to and from: line buffers of the destager
-// and the mirror, and a sub-block of zeroes for the eraser.
+// JobMemory: memory for the cache's own jobs, to and from which engines move data. It consists of line
+// buffers for the destager and the mirror, and a sub-block of zeroes for the eraser.
 //
 // Thread-safety: belongs to the cache's reactor.
 #pragma once

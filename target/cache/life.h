@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Life: the stages of the cache's shutdown.
 //
-//   kServing ─▶ kEndingWaits ─▶ kStopping ─▶ kLeaving ─▶ kStopped      states may be skipped, none repeats
+//   kServing ─▶ kEndingWaits ─▶ kStopping ─▶ kLeaving ─▶ kStopped      each is entered at most once
 //
 //   kEndingWaits  the target stops: commands that wait for recovery or for engines end with BUSY
 //   kStopping     dirty lines are being destaged, no engine joins

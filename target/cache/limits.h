@@ -10,30 +10,32 @@
 
 namespace wss::cache {
 
-// Bytes of one command. Each command object has room for its lines.
+// Maximum length of one command. Each command object has room for its lines.
 constexpr uint32_t kCommandBytesMax = 1024 * 1024;
 
-// Memory of the index per line of an engine: the line, its node in the replacement policy with its share of
-// the ghosts and the frequency sketch, its arena slot, its bucket. Measured: 255 bytes at 16 million lines.
+// Memory that the index needs per line of an engine: the line; its node in the replacement policy, with its
+// share of the ghosts and the frequency sketch; its arena slot; its bucket. Measured: 255 bytes at 16 million
+// lines.
 constexpr uint64_t kIndexBytesPerLine = 272;
-// Lines of all engines together: 4 TiB in lines of 64 KiB, 17 GiB of index. A machine with little memory has
-// a lower limit (lines_max_here()).
+// Maximum number of lines of all engines together: 4 TiB in lines of 64 KiB, or 17 GiB of index. A machine
+// with little memory has a lower limit (lines_max_here()).
 constexpr uint64_t kLinesMax = uint64_t{64} << 20;
 // Divisor: the index takes at most this part of the machine's memory.
 constexpr uint64_t kIndexMemoryShare = 2;  // one half
 
-// Grants that an engine has not confirmed. An engine that joins gets one for each channel (at most
-// block::kChannelsMax) and each RS, and few are granted again meanwhile.
+// Maximum number of grants that an engine has not confirmed. An engine that joins gets one for each channel
+// (at most block::kChannelsMax) and each RS. Few more are granted in the meantime.
 constexpr size_t kGrantsUnconfirmedMax = 8192;
-// Addresses that one engine listens on.
+// Maximum number of addresses on which one engine listens.
 constexpr size_t kAddressesMax = 16;
-// Connections pending authentication as engines. Each holds the memory of a link. One more evicts another
-// (lib/fabric/pending_places.h). The second limit is for evicted connections that are still closing.
+// Maximum number of connections pending authentication as engines. Each holds the memory of a link. One more
+// connection evicts another (lib/fabric/pending_places.h). The second limit is for evicted connections that
+// are still closing.
 constexpr size_t kEnginesPendingMax = 16;
 constexpr size_t kEnginesEvictedMax = 16;
-// Time for an engine to authenticate.
+// Time within which an engine must authenticate.
 constexpr Nanoseconds kEngineProofMax = from_s(4);
-// Volumes of one real storage.
+// Maximum number of volumes of one real storage.
 constexpr size_t kStorageVolumesMax = 1024;
 
 // The smaller of kLinesMax and the number of lines for which this machine's memory has room.

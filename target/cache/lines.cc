@@ -12,10 +12,10 @@ namespace wss::cache {
 constexpr uint64_t kPlacesPerTurn = 4096;
 constexpr uint64_t kKeysPerTurn = 2048;
 constexpr size_t kBegunPerTurn = 64;
-// Visited lines that have not ended.
+// Maximum number of lines whose visit has begun but not ended.
 constexpr size_t kUnderWayMax = 128;
 
-// Walks the keys of its range, or the places of the index, whichever are fewer.
+// A walk. It walks the keys of its range or the places of the index, whichever are fewer.
 struct Lines::Walk {
     uint32_t number = 0;
     uint64_t first = 0, last = 0;  // lines
@@ -23,7 +23,7 @@ struct Lines::Walk {
     uint64_t next = 0;  // line or place
     bool looked_at_all = false;
     size_t under_way = 0;
-    std::deque<LineKey> found;  // found, but not visited yet
+    std::deque<LineKey> found;  // lines that were found, but not visited yet
     Visit visit;
     std::function<void()> done;
 };
@@ -60,7 +60,7 @@ void Lines::walk(uint32_t number, uint64_t offset, uint64_t length, Visit visit,
         turn_.want();
 }
 
-// Looks at a part of the range. True: the range is complete.
+// Searches a part of the range. Returns true when the whole range was searched.
 bool Lines::look(Walk& walk) {
     if (walk.by_key) {
         const uint64_t left = walk.last - walk.next + 1, count = std::min(left, kKeysPerTurn);
@@ -78,7 +78,7 @@ bool Lines::look(Walk& walk) {
     return walk.next >= index_.places();
 }
 
-// True: it looked for lines or began some. The walk may have ended in either case.
+// Returns true if it searched for lines or began to visit some. The walk may have ended in either case.
 bool Lines::step(const std::shared_ptr<Walk>& walk) {
     const bool looks = walk->found.empty() && !walk->looked_at_all;
     if (looks) walk->looked_at_all = look(*walk);
@@ -97,14 +97,14 @@ bool Lines::step(const std::shared_ptr<Walk>& walk) {
     const bool worked = looks || begun > 0;
     const bool more = walk->found.empty() ? !walk->looked_at_all : walk->under_way < kUnderWayMax;
     if (more) turn_.want();
-    // Otherwise the end of a visit continues the walk.
+    // Otherwise the walk continues when a visit ends.
     if (more || !walk->found.empty() || walk->under_way > 0) return worked;
     walks_.remove(walk);
     walk->done();
     return worked;
 }
 
-// Runs only the next walk that has something to do: many walks take no more of a turn than one.
+// Runs only the next walk that has something to do. So many walks take no more time of a turn than one.
 void Lines::go_on() {
     for (size_t left = walks_.size(); left > 0; --left) {
         const std::shared_ptr<Walk> walk = walks_.front();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lines: the index of the lines, and the operations that a leave() has granted (lib/cache/line.h).
+// Lines: the index of the lines, and the waiting operations that were granted when another operation left the
+// line (lib/cache/line.h).
 //
 // It owns the index, the walks over its lines and the lines that are being dropped. When an operation that
 // waited is granted, it notifies the LineUser that the operation names.
@@ -18,7 +19,7 @@
 
 namespace wss::cache {
 
-// A user of lines: the context of each of its operations.
+// A user of lines. It is the context of each of its operations.
 struct LineUser {
     // A waiting operation was granted; called from Lines::serve().
     void (*on_entered)(LineUser& user) noexcept = nullptr;
@@ -32,7 +33,7 @@ class Lines {
     Index& index() noexcept { return index_; }
     const LineGeometry& geometry() const noexcept { return index_.geometry(); }
 
-    // True if the operation may continue now. Else `user` is notified later.
+    // Returns true if the operation may continue now. Otherwise `user` is notified later.
     bool enter(Line& line, LineOp& op, LineUser& user) noexcept {
         op.context = &user;
         return index_.enter(line, op);
@@ -51,20 +52,20 @@ class Lines {
 
     // ---- Control plane
     // Visits the lines of a range of the volume, some each turn. `visit` starts an operation on a line, which
-    // calls `ended` when it is done, now or later. `done` follows when all have ended. It is called before
-    // walk() returns if the lines are few, nothing holds them and no other walk is active. Lines that enter
-    // the range meanwhile may be missed.
+    // calls `ended` when it is done, now or later. `done` is called when all visits have ended. That is
+    // before walk() returns if the lines are few, nothing holds them and no other walk is active. Lines that
+    // are added to the range during the walk may be missed.
     using Ended = std::function<void()>;
     using Visit = std::function<void(Line& line, Ended ended)>;
     void walk(uint32_t number, uint64_t offset, uint64_t length, Visit visit, std::function<void()> done);
-    // No part of the range is valid in engines when `done` is called. Requires that no command is active (the
-    // volume is frozen) and that nothing in the range is dirty. Waits for other operations that hold one of
-    // the lines, such as an erasure.
+    // Drops the range: when `done` is called, no part of it is valid in engines. Requires that no command is
+    // active (the volume is frozen) and that nothing in the range is dirty. Waits for other operations that
+    // hold one of the lines, such as an erasure.
     void drop(uint32_t number, uint64_t offset, uint64_t length, std::function<void()> done);
     void turn() {
         if (!walks_.empty()) go_on();
     }
-    // At the end of the cache: ends all walks, whose functions are no longer called.
+    // Called at the end of the cache: ends all walks, whose functions are no longer called.
     void forget_walks() noexcept;
 
   private:

@@ -8,14 +8,14 @@
 namespace wss::cache {
 
 constexpr size_t kLooksPerTurn = 256;  // below 0.2 ms
-// More than the number of engines that realistically come and go while one line lacks its second copy. Beyond
-// it, all earlier ones are dropped.
+// More than the number of engines that realistically come and go while one line lacks its second copy. If
+// there are more, all earlier ones are dropped.
 constexpr size_t kDepartedMax = 1024;
 
 // ---- Lost data -------------------------------------------------------------------------------------------
 
-// SE4, SE5. When the target leaves its engines, nothing is recorded: they stay in the membership, and the
-// next start waits for them.
+// SE4, SE5. If the target leaves its engines, nothing is recorded: the engines stay in the membership, and
+// the next start waits for them.
 void Losses::note(const EngineLink& engine, const Loss& loss) {
     if (life_.leaving()) return;
     const auto& identity = engine.identity();
@@ -31,7 +31,7 @@ void Losses::note(const EngineLink& engine, const Loss& loss) {
     }
     if (!any) return;
     ++noted_;
-    // The engines' copies may have newer headers, of writes that were never acknowledged.
+    // The engines' copies may have newer headers, from writes that were never acknowledged.
     members_.edit().generation = std::max(members_.now().generation, loss.generation);
     members_.edit().away[identity.identity] = identity.incarnation;
     members_.edit().away.insert(departed_.begin(), departed_.end());
@@ -51,8 +51,8 @@ void Losses::remember(uint64_t identity, uint32_t incarnation) {
     departed_[identity] = incarnation;
 }
 
-// Until the engine has erased its other contents, it may hold copies of data that other engines lose
-// meanwhile.
+// Until the engine has erased its other contents, it may hold copies of data that other engines lose in the
+// meantime.
 void Losses::gave_back(const EngineLink& engine) {
     remember(engine.identity().identity, engine.identity().incarnation);
     members_.edit().away.erase(engine.identity().identity);
@@ -79,7 +79,7 @@ struct Asked {
     uint64_t offset = 0, length = 0;
     bool is_write = false;
 };
-// The time of the first loss in the range of a command; kNever: none of it is lost.
+// The time of the first loss in the range of a command, or kNever if none of the range is lost.
 static Nanoseconds first_loss(const LineGeometry& geometry, const LostSubBlocks& lost, uint64_t wwid,
                               Asked asked) {
     Nanoseconds first = kNever;
@@ -112,8 +112,8 @@ std::optional<CacheOutcome> Losses::refusal(const CacheCommand& command) noexcep
                              .error = EIO,
                              .io_op = command.is_write ? io::Op::kWrite : io::Op::kRead,
                              .offset = std::max(at, command.offset)};
-        // A write that may have changed copies may be visible, and others may write over it. So it is not
-        // repeated later.
+        // A write that may have changed copies may be visible, and other writes may have overwritten it. So
+        // it is not repeated later.
         const bool may_wait = !life_.waits_are_over() && !command.may_have_changed();
         const Asked all{command.offset, command.length, command.is_write};
         if (!whole && in_time(volume, first_loss(geometry_, members_.now().lost, wwid, all)))
@@ -126,13 +126,14 @@ std::optional<CacheOutcome> Losses::refusal(const CacheCommand& command) noexcep
 
 // ---- Waiting for lost data -------------------------------------------------------------------------------
 
-// A short loss is not an error. The engines are probably back soon: a link broke, a switch fails over, an
-// engine's machine was stalled. Engines that the operator gave up do not return.
+// A short loss is not an error. The engines will probably be back soon: perhaps a link broke, a switch fails
+// over, or an engine's machine was stalled. Engines that the operator gave up do not return.
 bool Losses::in_time(const CachedVolume& volume, Nanoseconds lost) const noexcept {
     return !volume.removed() && lost != kNever && reactor_.now() - std::max(lost, volume.opened) < grace_;
 }
 
-// For commands on all of the volume. Each loss has its own deadline. The first one ends the wait.
+// The same for commands on the whole volume. Each loss has its own deadline. The first deadline ends the
+// wait.
 bool Losses::awaits(const CachedVolume& volume) const noexcept {
     return !members_.now().lost.is_whole(volume.wwid) &&
            in_time(volume, members_.now().lost.since(volume.wwid));
@@ -146,14 +147,15 @@ bool Losses::awaits(const CachedVolume& volume, uint64_t offset, uint64_t length
                    first_loss(geometry_, members_.now().lost, volume.wwid, {offset, length, is_write}));
 }
 
-// Waiting commands are checked when lost data is known again, when their time has expired, and when the
-// volume changes its size: a tick costs nothing for a command that keeps waiting.
+// Waiting commands are checked when lost data is known again, when their time has expired, and when the size
+// of the volume changes. So a tick costs nothing for a command that keeps waiting.
 void Losses::tick() noexcept {
     const uint64_t before = std::exchange(looked_at_, members_.now().lost.known_again());
     const bool changed = looked_at_ != before;
-    const Nanoseconds limit = reactor_.now() - grace_;  // waits for losses up to this time end
+    const Nanoseconds limit = reactor_.now() - grace_;  // waits end for data that was lost at this time or
+                                                        // earlier
     for (CachedVolume& volume : volumes_.open()) {
-        // Each of several losses has its own deadline.
+        // If there are several losses, each has its own deadline.
         const bool over = members_.now().lost.any_since(volume.wwid, looked_until_, limit) ||
                           (volume.opened > looked_until_ && volume.opened <= limit);
         if (changed || life_.waits_are_over() || over) look_due(volume);
@@ -184,17 +186,17 @@ bool Losses::known_again(uint64_t wwid, uint64_t line, SubBlocks sub_blocks) {
     return true;
 }
 
-// SE2: the write is acknowledged when this change of the membership is stable. Until then a restart after a
-// crash would destage the lost copy over it, even if that copy was destaged before.
+// The write is acknowledged when this change of the membership is stable (SE2). Until then, a restart after a
+// crash would destage the lost copy over the new data, even if that copy had been destaged before.
 void Losses::written_anew(const CachedVolume& volume, uint64_t line, SubBlocks sub_blocks) {
     if (members_.now().lost.empty() && !members_.any_home_unsaved()) return;
     const uint64_t wwid = volume.open->volume().wwid();
     if (known_again(wwid, line, sub_blocks) || members_.is_home_unsaved(wwid, line)) members_.save();
 }
 
-// Real storage has these sub-blocks. A restart before this is on stable storage destages them once more,
-// which changes nothing while no write changes the line. So many are saved together: at the next tick, or
-// with another change.
+// Real storage has these sub-blocks. If the target restarts before this is on stable storage, it destages
+// them once more. That changes nothing as long as no write changes the line. So many such changes are saved
+// together, at the next tick or with another change.
 void Losses::destaged(const CachedVolume& volume, uint64_t line, SubBlocks sub_blocks) {
     const uint64_t wwid = volume.open->volume().wwid();
     if (!known_again(wwid, line, sub_blocks)) return;
@@ -217,7 +219,7 @@ void Losses::give_up(CachedVolume& volume) {
     log::warning("volume {} ({}): {} KiB of acknowledged data are given up, on the operator's command",
                  volume.open->volume().name(), volume::wwid_text(wwid),
                  lost_bytes(volume.open->volume()) / 1024);
-    // A client must get an error, as acknowledged data is not stable.
+    // A client must get an error, because acknowledged data is not stable.
     volume.fail_next_flush = volume.fail_next_flush || !volume.loss_told;
     volume.loss_told = true;
     if (volume.fail_next_flush) members_.edit().given_up.insert(wwid);
@@ -241,7 +243,7 @@ void Losses::cut(uint64_t wwid, uint64_t last, uint32_t bytes) {
     members_.save();
 }
 
-// Engines that are away no longer have lost data, unless data that is dirty now gets lost.
+// Engines that are away no longer have lost data, unless data that is dirty now is lost later.
 void Losses::clear_away_if_none() {
     if (!none()) return;
     for (const auto& [identity, incarnation] : members_.now().away) remember(identity, incarnation);

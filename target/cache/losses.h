@@ -2,10 +2,10 @@
 // Losses: dirty lines of which every copy is in an engine that is away (lib/cache/lost.h). Commands that need
 // lost data are rejected or wait, and a flush of the volume fails.
 //
-// Such an engine may be merely disconnected, with its contents intact. When it returns in the same
-// incarnation, its copies that missed no write are written to real storage (Destager::salvage()). Meanwhile
-// it is no member: no line is placed there and it is not announced to clients. Then its link is closed, and
-// it joins again, empty.
+// An engine that is away may be merely disconnected, with its contents intact. When it returns in the same
+// incarnation, its copies that missed no write are written to real storage (Destager::salvage()). Until then
+// it is not a member: no line is placed there, and it is not announced to clients. Then its link is closed,
+// and it joins again, empty.
 //
 // It owns the list of departed engines and the state of the waits. The lost lines are part of the membership,
 // which it changes. It calls the members and the volumes' LostWaiters.
@@ -47,9 +47,10 @@ class Losses {
     // Records an engine that is away. Its copies may be as new as the present ones, and may be the only
     // copies if those are lost.
     void remember(uint64_t identity, uint32_t incarnation);
-    // The engine has returned its lost lines and joins again. Until then it still has its other contents.
+    // The engine has returned its lost lines and joins again. Until it has joined, it still has its other
+    // contents.
     void gave_back(const EngineLink& engine);
-    // More was lost meanwhile: the engine must join again and send all its headers.
+    // More data was lost in the meantime: the engine must join again and send all its headers.
     void ask_again(const EngineLink& engine);
     // The engine has joined again and has erased its contents: forgets what remember() recorded.
     void joined(uint64_t identity) { departed_.erase(identity); }
@@ -62,11 +63,11 @@ class Losses {
 
     // ---- Waiting for lost data
     bool awaits(const CachedVolume& volume) const noexcept;
-    // Whether a command on this range (length 0: on all of the volume) would end with kAwait or EAGAIN. Such
-    // a command waits with the volume's LostWaiters, without resources of the cache, and starts again when
-    // this is false: its data is back, was given up, or has been away for too long.
+    // Whether a command on this range (length 0: on the whole volume) would end with kAwait or EAGAIN. Such a
+    // command waits with the volume's LostWaiters, without resources of the cache. It starts again when this
+    // returns false: its data is back, was given up, or has been away for too long.
     bool awaits(const CachedVolume& volume, uint64_t offset, uint64_t length, bool is_write) const;
-    // At each tick, and when all waits have ended.
+    // Called at each tick, and when all waits have ended.
     void tick() noexcept;
     void look_due(CachedVolume& volume) noexcept;
     void turn() noexcept {
@@ -75,20 +76,20 @@ class Losses {
     uint64_t checks() const noexcept { return checks_; }
 
     // ---- Data that is known again
-    // True: some of the sub-blocks were lost, and stable storage may still record this.
+    // Returns true if some of the sub-blocks were lost and stable storage may still record this.
     bool known_again(uint64_t wwid, uint64_t line, SubBlocks sub_blocks);
     void written_anew(const CachedVolume& volume, uint64_t line, SubBlocks sub_blocks);
     void destaged(const CachedVolume& volume, uint64_t line, SubBlocks sub_blocks);
     void forget(uint64_t wwid);
-    // As forget(), but the caller must call save(), together with other changes to the volume.
+    // Like forget(), but the caller must call save(), together with other changes to the volume.
     bool drop(uint64_t wwid);
-    // The volume now ends after `bytes` bytes of line `last`.
+    // Records that the volume now ends after `bytes` bytes of line `last`.
     void cut(uint64_t wwid, uint64_t last, uint32_t bytes);
     void give_up(CachedVolume& volume);
 
     // ---- Flushes
     bool fails_flushes(const CachedVolume& volume, Asker asker) const noexcept;
-    // A flush has reported the loss.
+    // A flush has reported the loss to the client.
     void told(CachedVolume& volume) noexcept;
 
   private:
@@ -103,8 +104,8 @@ class Losses {
     const Life& life_;
     reactor::Reactor& reactor_;
     Turn& turn_;
-    // Engines that were lost while dirty lines had one other copy, or that a recovery continued without:
-    // their copies may be as new as any created since.
+    // Engines that were lost while dirty lines had one other copy, and engines without which a recovery
+    // continued. Their copies may be as new as any that were created since.
     Members::Engines departed_;
     uint64_t noted_ = 0;
     uint64_t looked_at_ = 0;  // LostSubBlocks::known_again() when waiting commands were checked last

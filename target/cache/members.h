@@ -9,8 +9,9 @@
 //
 //   kStable ─probe()─▶ kProbing ─▶ kStable, or ─save()─▶ kSavingOld: writes the saved membership once more
 //
-// All changes of a turn are saved together, so that no restart finds only a part of them. A membership whose
-// save failed or is in progress may still be the one that a restart finds. Its contents delay writes, too.
+// All changes of a turn are saved together, so that no restart finds only some of them. A restart may also
+// find a membership whose save has failed or is in progress. The contents of such a membership delay writes
+// as well.
 //
 // It owns the store, the save in progress and the tasks that wait for it. After a save it notifies its
 // observer first, then runs the tasks.
@@ -32,7 +33,7 @@ namespace wss::cache {
 
 class MembersObserver {
   public:
-    // All of Members::now() is on stable storage.
+    // Everything in Members::now() is on stable storage.
     virtual void membership_saved() = 0;
 
   protected:
@@ -54,18 +55,18 @@ class Members {
     void settle() noexcept { awaited_.clear(); }
     const Engines& awaited() const noexcept { return awaited_; }
 
-    // False: the saved membership is lost when the process ends.
+    // Returns false if the saved membership is lost when the process ends.
     bool is_stable() const noexcept { return store_->is_stable(); }
     const Membership& now() const noexcept { return now_; }
     // The caller must call save(), now or with the next change.
     Membership& edit() noexcept { return is_final_ ? after_end_ : now_; }
     void save();
-    // The saved state is final: later changes do not count. They result from closing the links to the
+    // The saved state is final. Later changes are ignored: they result from closing the links to the
     // remaining engines.
     void conclude() noexcept { is_final_ = true; }
-    // Saves the changes since the last turn.
+    // Saves the changes that were made since the last turn.
     void turn();
-    // At each tick: retries a failed save, and saves the lost lines that were destaged.
+    // Called at each tick: retries a failed save, and saves which lost lines were destaged.
     void retry();
 
     // True if this engine is away and may return with lost data.
@@ -74,46 +75,47 @@ class Members {
         return known != now_.away.end() && known->second == incarnation;
     }
 
-    // Some of now() is not on stable storage.
+    // True if a part of now() is not on stable storage.
     bool pending() const noexcept { return state_ != State::kStable && state_ != State::kProbing; }
     // Whether a write of the volume must wait for the save. After a restart, a stale or given-up copy in an
-    // engine can undo that write, but only if the copy claims to be dirty, and if the membership that the
+    // engine can undo the write. That happens only if the copy claims to be dirty and the membership that the
     // restart loads records the volume as dirty.
     bool delays(const CachedVolume& volume) const noexcept {
         return pending() && (volume.may_be_dirty || found_.dirty.contains(volume.wwid));
     }
-    // Runs the task now if delays() is false, else after the save. The task checks whether the volume was
-    // removed meanwhile.
+    // Runs the task now if delays() is false, otherwise after the save. The task must check whether the
+    // volume was removed in the meantime.
     void when_saved(CachedVolume& volume, std::function<void()> task);
-    // Runs the task when now() is on stable storage: the data that the task destroys must no longer count, as
-    // a restart in between would find half of it.
+    // Runs the task when now() is on stable storage. The data that the task destroys must no longer count by
+    // then, because a restart in between would find only a part of it.
     void when_recorded(std::function<void()> task);
-    // Saves. Calls `done` when that is stable, or with the reason why it is not yet. retry() keeps trying.
+    // Saves the membership. Calls `done` when it is stable, or with the reason why it is not yet. In that
+    // case retry() keeps trying.
     void record(std::function<void(const Status&)> done);
     // Tests whether a change could be saved now. An optional change is rejected while saving fails, because
-    // writes would have to wait for it. `done` checks whether the volume was removed meanwhile.
+    // writes would have to wait for it. `done` must check whether the volume was removed in the meantime.
     void probe(CachedVolume& volume, std::function<void(const Status&)> done);
     // Why the last save failed.
     const Status& trouble() const noexcept { return trouble_; }
-    // The volume is being removed.
+    // Called when the volume is being removed.
     void wait_no_more(const CachedVolume& volume) {
         waiting_.run(&volume);
         notify_recorders(Status(Code::kNotFound, "the volume is gone"), &volume);
     }
-    // The target stops: outstanding record() and probe() calls end with BUSY.
+    // The target is stopping: outstanding calls of record() and probe() end with BUSY.
     void end_waits() { notify_recorders(stopping(), nullptr); }
     void forget_tasks() noexcept {
         waiting_.clear();
         recorders_.clear();
     }
-    // True if a restart may find this engine as a member: the engine must keep its contents until another
-    // membership is saved.
+    // True if a restart may find this engine as a member. The engine must then keep its contents until
+    // another membership is saved.
     bool counts_when_saved(uint64_t identity, uint32_t incarnation) const noexcept {
         return found_.engines.contains({identity, incarnation});
     }
 
-    // Lost lines (WWID, number) that were destaged since, but are still recorded as lost in the
-    // membership that is saved or being saved.
+    // Records a lost line that was destaged. The membership that is saved or being saved still records it as
+    // lost.
     void destaged(uint64_t wwid, uint64_t line) { destaged_.insert({wwid, line}); }
     bool is_home_unsaved(uint64_t wwid, uint64_t line) const { return destaged_.contains({wwid, line}); }
     bool any_home_unsaved() const noexcept { return !destaged_.empty(); }
@@ -122,7 +124,7 @@ class Members {
     enum class State : uint8_t { kStable, kChanged, kSaving, kSavingOld, kUnsaved, kProbing };
     // Engines and volumes whose contents count.
     struct Counting {
-        // Identity, incarnation. Includes engines that are away.
+        // Identity and incarnation. Includes engines that are away.
         std::set<std::pair<uint64_t, uint32_t>> engines;
         std::set<uint64_t> dirty;  // WWIDs
         void add(const Membership& membership, const Engines& members);
@@ -132,11 +134,11 @@ class Members {
     void write(const std::string& text);
     void saved(const Status& status);
     struct Recorder {
-        const CachedVolume* volume;  // nullptr: not of a volume
+        const CachedVolume* volume;  // nullptr: the caller waits for no volume
         Gate::Holder place;
         std::function<void(const Status&)> done;
     };
-    // Notifies all recorders, or those of one volume.
+    // Notifies all recorders, or only those of one volume.
     void notify_recorders(const Status& status, const CachedVolume* of);
     bool saving() const noexcept {
         return state_ == State::kSaving || state_ == State::kSavingOld || state_ == State::kProbing;
@@ -150,7 +152,8 @@ class Members {
     State state_ = State::kStable;
     Engines awaited_;
     std::string saving_text_, saved_text_;
-    Counting saving_, found_;  // of the membership being saved; of all that a restart may find
+    Counting saving_, found_;  // what counts in the membership being saved, and in all memberships that a
+                               // restart may find
     Status trouble_;
     std::list<Recorder> recorders_;
     std::set<std::pair<uint64_t, uint64_t>> destaged_;

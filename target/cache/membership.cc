@@ -72,7 +72,7 @@ static void get_served(const json& all, Membership& out) {
     }
 }
 
-// Older files name a chain of holders as "taken". No process follows a holder of that chain.
+// Older files store a chain of holders as "taken". No process follows a holder of that chain.
 static io::Succession parse_taken(const json& volume) {
     if (volume.contains("taken_from")) return parse_place(volume.at("taken_from"));
     return {.series = volume.value("taken", uint64_t{0}), .term = 1, .since = 1};
@@ -91,7 +91,7 @@ static void get_dirty(const json& all, Membership& out) {
     out.given_up = parse_wwids(all.at("given_up"));
 }
 
-// Older files have no such list: their dirty volumes are those that the operator put under write-back.
+// Older files have no such list. Their dirty volumes are those for which the operator chose write-back.
 static void derive_dirty(Membership& out) {
     for (const auto& [wwid, settings] : out.policies)
         if (settings.policy == Policy::kBack) out.dirty[wwid];
@@ -110,7 +110,8 @@ static json lines_of(const LostSubBlocks& lost, uint64_t volume) {
     return out;
 }
 
-// Volumes with the fewest lost lines first, so that a large loss makes no other volume lost as a whole.
+// Volumes with the fewest lost lines come first, so that a large loss of one volume does not cause other
+// volumes to be saved as lost as a whole.
 static void put_lost_lines(const LostSubBlocks& lost, json& out) {
     std::vector<std::pair<size_t, uint64_t>> volumes;
     for (const auto& [volume, count] : lost.counts()) volumes.push_back({count.lines, volume});
@@ -245,7 +246,7 @@ Result<Membership> Membership::parse(const std::string& text) {
 
 namespace {
 
-// Enough for thousands of engines and volumes. A larger file was not written by this program.
+// A file for thousands of engines and volumes is smaller. A larger one was not written by this program.
 constexpr size_t kFileMax = 16 << 20;
 constexpr const char* kSuffix = ".cache";  // beside the state file
 

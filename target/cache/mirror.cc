@@ -16,9 +16,9 @@ constexpr Nanoseconds kNextRound = from_s(1);
 // Lines that will be copied or destaged shortly are not worth a warning.
 constexpr Nanoseconds kLogAfter = from_s(5);
 
-//   kFetch: the first holder writes the dirty sub-blocks to `buffer` → kPut: the second reads them
-//   → kErase: the second holder erases its header, which may mark sub-blocks as dirty. This phase is used
-//   only if the copy failed or is no longer needed, for example because the first holder was lost.
+//   kFetch: the first holder writes the dirty sub-blocks to `buffer` → kPut: the second holder reads them →
+//   kErase: the second holder erases its header, which may mark sub-blocks as dirty. This phase is used only
+//   if the copy failed or is no longer needed, for example because the first holder was lost.
 struct Mirror::Job {
     enum class Phase : uint8_t { kFetch, kPut, kErase };
 
@@ -30,7 +30,7 @@ struct Mirror::Job {
     Line* line = nullptr;
     LineOp op;
     SubBlocks sub_blocks;
-    // First and second holder, and the incarnations of their engines.
+    // The first and the second holder, and the incarnations of their engines.
     std::array<ArenaSlot, kHoldersMax> slots;
     std::array<uint32_t, kHoldersMax> incarnations{};
     Phase phase = Phase::kFetch;
@@ -58,7 +58,7 @@ void Mirror::prepare(uint32_t first_buffer) {
 
 // ---- Rounds ----------------------------------------------------------------------------------------------
 
-// For an unsafe volume the operator chose one copy.
+// For an unsafe volume, the operator has chosen to have one copy.
 uint64_t Mirror::single_lines(uint32_t number) const {
     const std::optional<uint64_t> wwid = uses_.volumes.wwid_of(number);
     if (!wwid) return 0;
@@ -143,7 +143,7 @@ Mirror::Job* Mirror::free_job() noexcept {
     return free == jobs_.end() ? nullptr : free->get();
 }
 
-// False: the line needs no copy, or cannot get one now.
+// Returns false if the line needs no copy, or cannot get one now.
 bool Mirror::begin(Line& line, Lines::Ended& ended) {
     const std::optional<uint64_t> wwid = uses_.volumes.wwid_of(line.key().volume);
     if (!wwid || !may_copy() || !line.single() || line.holders().size() != 1) return false;
@@ -167,7 +167,7 @@ bool Mirror::begin(Line& line, Lines::Ended& ended) {
     return true;
 }
 
-// nullptr: the engine was lost since the job began.
+// Returns nullptr if the engine was lost since the job began.
 EngineLink* Mirror::engine_of(const Job& job, size_t which) const noexcept {
     EngineLink* const engine = uses_.engines.link(job.slots[which].engine);
     const bool same = engine != nullptr && engine->identity().incarnation == job.incarnations[which];
@@ -226,7 +226,7 @@ void Mirror::transfer_done(Transfer& transfer, CacheStatus status) noexcept {
     job.failed = job.failed || status != CacheStatus::kOk;
     const bool wrote = job.phase != Job::Phase::kFetch;
     EngineLink* const second = mirror.engine_of(job, 1);
-    // Only the engine can make this transfer fail, and the state of its header is unknown.
+    // Only the engine can have made this transfer fail, and the state of its header is unknown.
     if (wrote && status != CacheStatus::kOk && second != nullptr)
         second->close(Status(Code::kIo, "the engine failed to store a copy"));
     if (job.phase == Job::Phase::kErase) return mirror.over(job);
@@ -235,7 +235,8 @@ void Mirror::transfer_done(Transfer& transfer, CacheStatus status) noexcept {
     of_use ? mirror.put(job) : mirror.over(job);
 }
 
-// The header of the second holder may claim dirty sub-blocks: keep the copy, or erase the header.
+// The header of the second holder may claim dirty sub-blocks. So either the copy is kept, or the header is
+// erased.
 void Mirror::settle(Job& job) noexcept {
     EngineLink* const second = engine_of(job, 1);
     if (!job.failed && job.line->copying()) {

@@ -6,7 +6,7 @@
 //
 // The first holder writes the dirty sub-blocks to a buffer of the target. The second holder reads them from
 // there and stores them in one step with a header that claims them. Copying runs concurrently with reads,
-// destaging and operations that wait for storage, and ahead of operations that wait for these
+// destaging and operations that wait for storage, and before operations that wait for those
 // (lib/cache/line.h, L3). An operation that is about to change copies waits until engines have copied the
 // line. A line whose copies are being changed is left for the next round.
 //

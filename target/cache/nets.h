@@ -19,7 +19,8 @@ namespace wss::cache {
 struct Net {
     fabric::Fabric* fabric = nullptr;
     fabric::Poller* poller = nullptr;
-    fabric::Scheme scheme = fabric::Scheme::kTcp;  // of the address that engines join at, once known
+    fabric::Scheme scheme = fabric::Scheme::kTcp;  // scheme of the address at which engines join, once it is
+                                                   // known
 };
 
 class Nets {
@@ -28,7 +29,7 @@ class Nets {
 
     Net& operator[](size_t net) noexcept { return nets_[net]; }
     std::span<const Net> all() const noexcept { return nets_; }
-    // Registers memory that engines move data to and from, with all fabrics.
+    // Registers memory, to and from which engines move data, with all fabrics.
     Result<std::unique_ptr<BufferRegions>> register_buffers(std::span<std::byte> memory) const {
         std::vector<fabric::Fabric*> fabrics;
         for (const Net& net : nets_) fabrics.push_back(net.fabric);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Postponed: tasks that wait for an event of the cache (the end of recovery, a saved membership), most of
-// them on behalf of a volume. A task holds a place in the gate of its volume. When the volume is removed its
-// tasks run at once: each checks whether the volume was removed.
+// them on behalf of a volume. A task holds a place in the gate of its volume. When the volume is removed, its
+// tasks run at once. Each must check whether the volume was removed.
 //
 // Thread-safety: belongs to the cache's reactor. Control plane: allocates.
 #pragma once
@@ -18,9 +18,9 @@ class Postponed {
     void add(CachedVolume& volume, std::function<void()> task) {
         tasks_.push_back({&volume, volume.gate.enter(), std::move(task)});
     }
-    // Not on behalf of a volume.
+    // Adds a task that belongs to no volume.
     void add(std::function<void()> task) { tasks_.push_back({nullptr, {}, std::move(task)}); }
-    // All, or those of one volume. A task may postpone another.
+    // Runs all tasks, or only those of one volume. A task may postpone another.
     void run(const CachedVolume* of);
     void clear() noexcept { tasks_.clear(); }
 

@@ -80,7 +80,7 @@ void Prefetch::answered(CacheCommand&) noexcept {
     WSS_ASSERT(false, "there is no client that an engine could answer");
 }
 
-// Errors are ignored: the reader gets them by its own miss.
+// Errors are ignored: the reader gets them by a miss of its own.
 void Prefetch::ended(CacheCommand& command, const CacheOutcome&) noexcept {
     if (command.buffer_home == nullptr) free_.push_back(static_cast<std::byte*>(command.cookie));
     commands_.release(command);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Prefetch: loads lines into engines ahead of a sequential reader (lib/cache/readahead.h).
 //
-// Each line is a command of its own, without a client. A miss is read from real storage into a buffer of the
-// target, from which an engine reads it, like any other fill. With real storage on another node the data may
-// go directly to the engine (Reads::stage()). A faster reader waits for the line, which it would otherwise
-// have to read itself. A line that cannot start at once waits in a short queue. If the queue is full, the
-// line is left to the reader's own miss.
+// Each line is loaded by a command of its own, without a client. A miss is read from real storage into a
+// buffer of the target, from which an engine reads it, like any other fill. With real storage on another node
+// the data may go directly to the engine (Reads::stage()). A reader that arrives earlier waits for the line,
+// which it would otherwise have to read itself. A line that cannot start at once waits in a short queue. If
+// the queue is full, the line is left to the reader's own miss.
 //
 // Thread-safety: belongs to the cache's reactor. Allocates nothing after prepare().
 #pragma once
@@ -39,14 +39,15 @@ class CommandSource {
 
 class Prefetch final : public CommandOwner, public BufferHome {
   public:
-    static constexpr uint32_t kBuffers = 32;  // each of one line; limits the lines being loaded
+    static constexpr uint32_t kBuffers = 32;  // number of buffers, each for one line; limits the lines that
+                                              // are being loaded
 
     // `commands` outlives it, and has ended its commands before it is destroyed.
     Prefetch(CommandSource& commands, const RecoveryRun& recovery, const LineGeometry& geometry)
         : commands_(commands), recovery_(recovery), geometry_(geometry) {}
     Status prepare(const Nets& nets);
 
-    // A client reads this range of the volume, which is served and not frozen.
+    // A client reads this range of the volume. The volume is served and not frozen.
     void reads(CachedVolume& volume, Stretch stretch) noexcept;
     // Drops the waiting lines of the volume.
     void forget(const CachedVolume& volume) noexcept;

@@ -36,8 +36,8 @@ bool Reads::can_delegate(const CacheCommand& command) noexcept {
     return true;
 }
 
-// SE7. Reads of several lines are rare. Without a measured latency the next read is reported at once, to
-// measure it.
+// Most hits may be reported late (SE7). Reads of several lines are rare and are reported at once. If no
+// latency has been measured, the next read is reported at once to measure it.
 bool Reads::may_coalesce(const CacheCommand& command) noexcept {
     if (command.line_count != 1 || command.volume->hit_ns == 0) return false;
     const EngineLink& engine = *engines_.link(command.lines[0].line->holders()[0].engine);
@@ -77,7 +77,8 @@ void Reads::begin_delegation(CacheCommand& command) noexcept {
 
 void Reads::delegate(CacheCommand& command) noexcept {
     begin_delegation(command);
-    // Keeps the command alive until all transfers are counted, because the first one could end it.
+    // Keeps the command alive until all transfers are counted, because the first transfer could otherwise end
+    // it.
     ++command.outstanding;
     uint32_t at = 0;
     for (uint32_t i = 0; i < command.line_count; ++i) {
@@ -89,14 +90,14 @@ void Reads::delegate(CacheCommand& command) noexcept {
     if (--command.outstanding == 0) part_over(command);
 }
 
-// A hit for a client that is not connected to the engines: through a buffer of the target.
+// A hit for a client that is not connected to the engines passes through a buffer of the target.
 void Reads::gather(CacheCommand& command) noexcept {
     ++command.outstanding;
     uint32_t at = 0;
     for (uint32_t i = 0; i < command.line_count; ++i) {
         LinePart& line = command.lines[i];
-        // An engine was lost during the wait for the buffer: no copy is left, or one that has only the dirty
-        // sub-blocks. Or the volume was suspended.
+        // During the wait for the buffer, an engine was lost or the volume was suspended. After the loss no
+        // copy is left, or only one that has just the dirty sub-blocks.
         if (!line.line->valid().contains(line.touched) || command.volume->suspended) {
             command.transfer_failed = true;
             break;
@@ -153,7 +154,7 @@ void Reads::part_over(CacheCommand& command) noexcept {
         if (command.is_coalesced) coalesced_over(command);
         const bool fills = command.buffer != nullptr || command.staging;
         if (!command.transfer_failed) return fills ? fill(command) : answer(command);
-        // A retry would take as long and fail too.
+        // A retry would take as long, and would fail as well.
         if (command.outcome.error != 0) return commands_.end(command, command.outcome);
         ++command.volume->counters.done_again;
         return commands_.end(command, {.kind = CacheOutcome::Kind::kRetry, .engine = command.failed_engine});
@@ -173,8 +174,8 @@ void Reads::part_over(CacheCommand& command) noexcept {
     // Sub-blocks that were to be overlaid may have been lost while real storage was read.
     if (refuse_lost(command)) return;
     if (command.phase == CacheCommand::Phase::kStorage) {
-        // Data that was destaged while storage was read may have reached storage after the read. Nothing
-        // becomes dirty meanwhile, as no write has entered the line, so the retries end.
+        // Data that was destaged while storage was read may have reached storage only after the read. Nothing
+        // becomes dirty in the meantime, because no write has entered the line. So the retries end.
         bool overlaid = false;
         for (uint32_t i = 0; i < command.line_count; ++i) {
             LinePart& line = command.lines[i];
@@ -189,8 +190,8 @@ void Reads::part_over(CacheCommand& command) noexcept {
     fill(command);
 }
 
-// No fill of data that was lost since the buffer was filled: the data is known again only when an engine
-// returns with it.
+// Data that was lost since the buffer was filled is not used for a fill: it is known again only when an
+// engine returns with it.
 bool Reads::may_fill(const CacheCommand& command, const LinePart& line) const noexcept {
     return wants_fill(line) &&
            (losses_.none() || !losses_.has(*command.volume, line.span.line, line.covered));

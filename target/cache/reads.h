@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads: the read path. A hit of a client that is connected to the engines is delegated. Each engine writes
 // its part directly to the client's memory, and the last RDMA WRITE of each part carries the command's tag as
-// its immediate value. The command is complete for the client when all bytes are there. The target sends no
+// its immediate value. The client considers the command complete when it has all bytes. The target sends no
 // response. Engines report completions in batches. A miss is read from real storage. The lines are filled
 // after the client was answered.
 //
@@ -34,12 +34,13 @@ class Reads {
           losses_(losses),
           life_(life) {}
 
-    // The fast path. False: it does not apply, and nothing has changed.
+    // The fast path. Returns false if it does not apply; it has then changed nothing.
     bool hit(CacheCommand& command) noexcept;
     // The full path. Requires that the command's lines are entered.
     void run(CacheCommand& command) noexcept;
-    // The command has the buffer that it requested. fetches() is tried first: real storage on another node
-    // may answer the client, so that the buffer serves only the fill. buffer_ready() continues otherwise.
+    // Called when the command has the buffer that it requested. fetches() is tried first: real storage on
+    // another node may answer the client, so that the buffer is used only for the fill. If it returns false,
+    // buffer_ready() continues.
     bool fetches(CacheCommand& command) noexcept;
     void buffer_ready(CacheCommand& command) noexcept;
 

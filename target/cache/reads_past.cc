@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Misses of volumes whose real storage is on another node: data moves directly between it, the client and the
-// engines. If it is not connected to one of them, a buffer of the target is used.
+// Misses of volumes whose real storage is on another node: data moves directly between the storage, the
+// client and the engines. If the storage is not connected to one of them, a buffer of the target is used.
 #include "target/cache/reads.h"
 #include "target/cache/remote.h"
 
@@ -9,7 +9,7 @@ namespace wss::cache {
 using wire::CacheStatus;
 using Op = wire::CacheStorage::Op;
 
-// True if real storage alone has the data: no dirty sub-blocks overlay it, and nothing has failed before.
+// True if only real storage has the data: no dirty sub-blocks overlay it, and nothing has failed before.
 static bool is_storages_alone(const CacheCommand& command) noexcept {
     if (command.by_storage || command.attempts > 0) return false;
     for (uint32_t i = 0; i < command.line_count; ++i)
@@ -93,14 +93,14 @@ void Reads::fetched(Transfer& transfer, CacheStatus status) noexcept {
         command.transfer_failed = true;
         command.failed_engine = command.remote_engine.value;
     }
-    // The RS reports that its storage failed: it has written nothing to the client and will not.
+    // The RS reports that its storage failed. It has written nothing to the client, and will not.
     if (transfer.error != 0 && counts)
         command.outcome = {
             .kind = CacheOutcome::Kind::kStorageFailed, .error = transfer.error, .offset = command.offset};
     command.path.reads->part_over(command);
 }
 
-// Read-ahead: from real storage to an engine only, through a staging buffer.
+// Read-ahead: moves data from real storage only to an engine, through a staging buffer.
 void Reads::stage(CacheCommand& command) noexcept {
     command.phase = CacheCommand::Phase::kFetch;
     Commands::rest(command);

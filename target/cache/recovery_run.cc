@@ -7,8 +7,8 @@
 
 namespace wss::cache {
 
-constexpr size_t kLooksPerTurn = 4096;  // clean copies; below 0.5 ms
-constexpr size_t kErasesMax = 1024;     // active at a time
+constexpr size_t kLooksPerTurn = 4096;  // clean copies per turn; takes less than 0.5 ms
+constexpr size_t kErasesMax = 1024;     // erasures that are active at the same time
 
 // Erases an arena slot whose copy lost the comparison at recovery.
 struct RecoveryRun::SlotErase {
@@ -42,12 +42,13 @@ Status RecoveryRun::begin(uint32_t line_bytes) {
             return uses_.members.now().dirty.contains(wwid) || uses_.volumes.find(wwid) != nullptr;
         });
     }
-    // Copies of lost lines in engines that are away must be older than any later write.
+    // All later writes must be newer than copies of lost lines in engines that are away.
     uses_.index.set_generation_floor(saved.generation);
     uses_.index.hold_placement(needed);
     uses_.members.edit().engines.clear();
     uses_.members.edit().line_bytes = line_bytes;
-    // The contents of awaited engines count until recovery has ended: they stay members on stable storage.
+    // The contents of awaited engines count until recovery has ended, so these engines stay members on stable
+    // storage.
     if (!needed) uses_.members.save();
     began_ = reactor_.clock().now();
     return Status::ok();
@@ -62,7 +63,7 @@ void RecoveryRun::engine_lost(EngineIndex engine) {
     if (holding()) found_->forget(engine);
 }
 
-// True if each dirty line has a copy in an engine that is back.
+// True if each dirty line has a copy in an engine that has returned.
 bool RecoveryRun::finds_all(size_t back) const {
     const size_t members = uses_.members.awaited().size();
     bool unsafe = state_ == State::kWaitingForAll || members < 2;
@@ -92,7 +93,7 @@ std::vector<uint64_t> RecoveryRun::missing() const {
     return missing;
 }
 
-// Logs once why commands hang.
+// Logs the reason why commands hang, once.
 void RecoveryRun::log_wait() {
     if (wait_is_told_ || reactor_.clock().now() - began_ <= grace_) return;
     wait_is_told_ = true;
@@ -117,7 +118,7 @@ void RecoveryRun::note_forgotten() {
 }
 
 // Only one copy of each line will be left. Before the other copies are erased, stable storage must record
-// that the next start needs every engine, and which engines this recovery continues without.
+// that the next start needs every engine, and without which engines this recovery continues.
 void RecoveryRun::check() {
     if (!waiting()) return;
     Members::Engines back = this->back();
@@ -128,11 +129,11 @@ void RecoveryRun::check() {
         log::warning("recovery continues without {} of {} cache engines",
                      uses_.members.awaited().size() - back.size(), uses_.members.awaited().size());
         if (!finds_all(back.size())) note_forgotten();
-        // The copies of present engines may be lost before they are copied. Those of the missing engines are
+        // The copies in present engines may be lost before they are copied. Those of the missing engines are
         // as good.
         for (const auto& [identity, incarnation] : uses_.members.awaited())
             if (!back.contains(identity)) uses_.losses.remember(identity, incarnation);
-        // An engine that is still joining is too late.
+        // An engine that is still joining comes too late.
         for (EngineLink& engine : uses_.engines.all())
             if (engine.identity().kept && !back.contains(engine.identity().identity))
                 engine.close(Status(Code::kUnavailable, "recovery continued without it"));
@@ -150,8 +151,8 @@ void RecoveryRun::go_on() {
     waiting() ? compare() : erase();
 }
 
-// Compares some headers each turn. It waits while an engine is still sending its headers: each dirty line
-// among these may also be among the headers of other engines.
+// Compares some headers each turn. It waits while an engine is still sending its headers, because the headers
+// of other engines may describe the same dirty lines.
 void RecoveryRun::compare() {
     if (found_->compared()) return;
     for (const EngineLink& engine : uses_.engines.all())
@@ -173,8 +174,8 @@ void RecoveryRun::finish() {
     log::info("recovered {} dirty lines from {} headers of {} cache engines", report.dirty_lines,
               report.headers, uses_.members.awaited().size());
     uses_.single.mark();
-    // Dirty in a member: the line was written after the loss, but the membership that records this was not
-    // saved.
+    // Some engine that is a member has a dirty copy: the line was written after the loss, but the membership
+    // that records this was not saved.
     for (CachedVolume& volume : uses_.volumes.open())
         if (!uses_.members.now().lost.empty())
             index.dirty(volume.number).for_each([&](Line& line) {
@@ -197,8 +198,8 @@ void RecoveryRun::forget_awaited() {
     check();
 }
 
-// Erases the losing copies' claims of dirty data, and waits for the confirmation, before anything is written
-// that they would miss.
+// Copies that lost the comparison must not claim dirty data. Erases these claims, and waits for the
+// confirmation before anything is written that these copies would miss.
 void RecoveryRun::erase() {
     size_t looks = kLooksPerTurn;
     while (!free_erases_.empty()) {
@@ -219,7 +220,7 @@ void RecoveryRun::begin_erase(const Recovery::Loser& loser) {
     erase.transfer.move.slot = loser.slot.number;
     erase.transfer.context = &erase;
     erase.transfer.done = [](Transfer& transfer, wire::CacheStatus) noexcept {
-        // An engine that fails this is disconnected and is no longer a member.
+        // An engine that fails this transfer is disconnected, and is no longer a member.
         auto& over = *static_cast<SlotErase*>(transfer.context);
         over.run->free_erases_.push_back(&over);
         over.run->turn_.want();

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // RecoveryRun: finds dirty lines after a restart (lib/cache/recovery.h). It waits for the engines that were
-// members when the last run ended, or for all of them but one, restores the lines that they hold, and erases
-// the copies that lost the comparison.
+// members when the last run ended, or for all of them but one. Then it restores the lines that they hold, and
+// erases the copies that lost the comparison.
 //
-//   kWaitingForMost ─▶ kWaitingForAll ─▶ kErasing ─▶ kOver      states may be skipped, none repeats
+//   kWaitingForMost ─▶ kWaitingForAll ─▶ kErasing ─▶ kOver      each is entered at most once
 //
 //   kWaitingForMost  one engine may be missing, if every line had two copies
-//   kWaitingForAll   some dirty lines may have one copy only
-//   kErasing         the lines are restored; copies that lost still claim dirty data
+//   kWaitingForAll   some dirty lines may have only one copy
+//   kErasing         the lines are restored; copies that lost the comparison still claim dirty data
 //
 // Until kOver, commands of volumes that may be dirty wait (holds()), and no line is placed in an engine.
 //
@@ -58,17 +58,18 @@ class RecoveryRun {
                 RecoveryObserver& observer);
     ~RecoveryRun();
 
-    // Begins with what the last run saved; requires Members::load() before.
+    // Begins with what the last run saved. Requires that Members::load() was called before.
     Status begin(uint32_t line_bytes);
-    // Engines can join from now on: the grace period begins. Opening the volumes may have taken minutes.
+    // Engines can join from now on, so the grace period begins. Opening the volumes may have taken minutes
+    // before this.
     void engines_may_join() noexcept { began_ = reactor_.clock().now(); }
     // True while recovery waits for engines.
     bool waiting() const noexcept { return state_ <= State::kWaitingForAll; }
-    // True until recovery is over: it waits for engines, or erases copies that lost and still claim dirty
-    // data.
+    // True until recovery is over: while it waits for engines, or erases the claims of copies that lost the
+    // comparison.
     bool holding() const noexcept { return state_ != State::kOver; }
-    // The volume's commands wait, as recovery may find dirty lines of it. Commands of other volumes go to
-    // real storage meanwhile.
+    // True if the volume's commands must wait, because recovery may find dirty lines of it. Commands of other
+    // volumes go to real storage in the meantime.
     bool holds(const CachedVolume& volume) const noexcept { return holding() && volume.may_be_dirty; }
     bool waits(const CachedVolume& volume) const noexcept { return holds(volume) && !life_.waits_are_over(); }
     Nanoseconds began() const noexcept { return began_; }

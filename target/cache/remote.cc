@@ -22,13 +22,13 @@ struct RemoteQueue::Job {
     std::byte* buffer = nullptr;
     io::Request* request = nullptr;
     EngineIndex storage;
-    uint64_t writes = 0;  // for a flush: writes completed before it
+    uint64_t writes = 0;  // for a flush: number of writes that completed before it
     Transfer transfer;
 };
 
 namespace {
 
-// In Request::scratch.
+// Stored in Request::scratch.
 struct Progress {
     Nanoseconds until;
     uint64_t done;
@@ -211,7 +211,7 @@ void RemoteQueue::finish(io::Request& request, int error) noexcept {
 
 void RemoteQueue::start(Job& job, EngineLink& storage) noexcept {
     io::Request& request = *job.request;
-    // Writes that this flush should make stable may be lost.
+    // Writes that this flush should make stable may have been lost.
     if (request.op == io::Op::kFlush && progress_of(request).loss != last_loss_) {
         free_.push_back(&job);
         return finish(request, EIO);
@@ -247,7 +247,7 @@ void RemoteQueue::over(Job& job, CacheStatus status) noexcept {
     free_.push_back(&job);
     if (job.transfer.error != 0 && answers_for_it(job.storage)) return finish(request, job.transfer.error);
     if (status != CacheStatus::kOk || job.transfer.error != 0) {
-        // The operation was lost with its RS, which may return, or whose place another RS may take.
+        // The operation was lost with its RS. The RS may return, or another RS may take its place.
         if (state_->is_lost() || reactor_.now() >= progress.until) return finish(request, EIO);
         progress.done = 0;
         return waiting_.push_front(request);

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // RemoteQueue: the queue of a volume whose real storage is on another node. The storage process (RS) there
 // joins the target as an engine without lines (lib/cache/engine/storage.h). Data of this queue passes through
-// a buffer of the target: commands that the cache does not handle, commands of clients that are not connected
-// to the RS, writes with immediate data, and read-ahead and destaging for which there is no staging buffer
-// (staging.h). Other reads that miss, writes of connected clients, fills and destaging bypass it
-// (reads_past.cc, writes.cc, destager.cc).
+// a buffer of the target. The queue serves commands that the cache does not handle, commands of clients that
+// are not connected to the RS, writes with immediate data, and read-ahead and destaging for which there is no
+// staging buffer (staging.h). Other reads that miss, writes of connected clients, fills and destaging bypass
+// it (reads_past.cc, writes.cc, destager.cc).
 //
 // Requests wait at most kAwayMax for an RS that is away, then fail. A request that was lost on the way is
-// repeated: the RS has ended all earlier operations before it joins again (RS2), and the caller keeps the
-// order.
+// repeated. This is safe, because the RS ends all earlier operations before it joins again (RS2), and the
+// caller keeps the order.
 //
 // If the RS's machine was restarted and something was written since the last flush, the loss is counted
 // (StorageNodes::note_loss()): the next flush of each initiator must fail.
 //
-// The volume state that the RS reports (remote_state.h) has the same meaning as that of a local backend. Once
-// the storage is lost for good (RemoteState::is_lost()), the target sends no more requests to any RS: the
+// The volume state that the RS reports (remote_state.h) has the same meaning as that of a local backend. When
+// the storage is permanently lost (RemoteState::is_lost()), the target sends no more requests to any RS: the
 // volume must be reopened or created again.
 //
 // Thread-safety: belongs to the cache's reactor, except for RemoteBackend. StorageNodes outlives both.
@@ -40,70 +40,74 @@ class RemoteQueue final : public io::Queue {
   public:
     static constexpr uint32_t kJobs = 32, kPartBytes = 256 * 1024;
     static constexpr Nanoseconds kAwayMax = from_s(5);
-    // Time for a process that took the storage to join. It opens all its volumes first. Its start fails and
-    // is repeated if Ceph still lists a dead client when open_timeout (a minute) has passed.
+    // Time within which a process that took the storage must join. It opens all its volumes first. If Ceph
+    // still lists a dead client after open_timeout (a minute), the start of the process fails and is
+    // repeated.
     static constexpr Nanoseconds kTakenMax = from_s(180);
-    // Time for the process that served the volume before the target was restarted to join again.
+    // Time within which the process that served the volume before the target was restarted must join again.
     static constexpr Nanoseconds kLastMax = from_s(4);
 
-    // `place` names the queue as long as it exists.
+    // `place` names the queue for as long as the queue exists.
     static Result<std::unique_ptr<io::Queue>> create(StorageNodes& nodes, reactor::Reactor& reactor,
                                                      std::string name, std::shared_ptr<RemoteState> state,
                                                      std::shared_ptr<RemoteQueuePlace> place);
     ~RemoteQueue() override;
 
-    // The state that the RS reports, as that of a local backend.
+    // The state that the RS reports, in the form of a local backend's state.
     RemoteState& state() noexcept { return *state_; }
-    // The volume is served by `volume` of this RS from now on.
+    // From now on, the volume `volume` of this RS serves this queue.
     void attach(const EngineLink& engine, const wire::CacheVolume& volume, const io::Succession& succession);
-    // The processes of its storage, including those before a restart of the target.
+    // The processes that have served its storage, including those before a restart of the target.
     const ServedBy& served() const noexcept { return server_.places; }
-    // Place of the RS that served the volume last.
+    // The place of the RS that served the volume last.
     const io::Succession& succession() const noexcept { return server_.places.last; }
     // An RS with this place is or was connected.
     void note_seen(const io::Succession& place) noexcept { server_.places.see(place); }
     // This RS has the volume, whether or not its storage fits. If another process had the volume before,
-    // others may have had the storage in between (StorageNodes::changes()).
+    // others may have used the storage in between (StorageNodes::changes()).
     void note_process(const EngineLink& engine);
-    // No RS serves the volume, until attach().
+    // From now on no RS serves the volume, until attach().
     void note_away() noexcept;
-    // Whether commands fail at once if a volume of this RS does not fit. If another process served the
-    // volume last, it may have the storage and return soon: then they fail only after kAwayMax.
+    // Whether commands fail at once if a volume of this RS does not fit. If another process served the volume
+    // last, that process may have the storage and return soon. In that case commands fail only after
+    // kAwayMax.
     bool accepts_refusal_of(const EngineLink& engine) const noexcept;
-    // The RS that served the volume last has lost the storage. `from` is its place. Until attach() only a
-    // process that follows it in the chain may serve the volume: others may have had the storage in between.
+    // The RS that served the volume last has lost the storage. `from` is its place. Until attach(), only a
+    // process that follows it in the chain may serve the volume, because others may have used the storage in
+    // between.
     void note_taken(io::Succession from, std::string why);
     bool is_taken() const noexcept { return taken_.from.is_known(); }
     io::Succession taken_from() const noexcept { return taken_.from; }
     const std::string& taken_why() const noexcept { return taken_.why; }
-    // A successor has joined but cannot serve the volume yet: the wait starts again.
+    // A successor has joined but cannot serve the volume yet. The wait starts again.
     void note_successor() noexcept { taken_.wait.waited = {}; }
-    // Whether a successor may still join. Called once each tick. Time between calls counts up to a limit,
-    // because connection requests that arrived meanwhile are not processed yet. Time in which no process can
-    // join does not count.
+    // Whether a successor may still join. Called once in each tick. The time between two calls counts only up
+    // to a limit, because connection requests that arrived in the meantime are not processed yet. Time in
+    // which no process can join does not count.
     bool awaits_successor() noexcept;
     // The owner of the storage when engines took data that the storage lacks, or at attach(); 0: unknown.
     uint64_t owner() const noexcept { return owner_; }
     void note_owner(uint64_t owner) noexcept { owner_ = owner; }
     // Identity of the RS that served the volume last, perhaps before a restart of the target; 0: unknown.
     uint64_t served_by() const noexcept { return server_.identity; }
-    // Restore the state from before a restart of the target: served(), and the owner and process of a
-    // volume of which engines may hold dirty lines. `taken`: as taken_from(). The wait begins now.
+    // These restore the state from before a restart of the target: served(), and the owner and the process of
+    // a volume of which engines may hold dirty lines. `taken`: as returned by taken_from(). The wait begins
+    // now.
     void remember(const ServedBy& served) noexcept { server_.places = served; }
     void remember(uint64_t owner, uint64_t process, io::Succession taken);
-    // Whether served_by() may still join and report that it has lost the storage. Called once each tick, as
-    // awaits_successor().
+    // Whether served_by() may still join and report that it has lost the storage. Called once in each tick,
+    // like awaits_successor().
     bool awaits_last() noexcept;
-    // While the RS is away, commands fail at once if `at_once`, else after kAwayMax.
+    // While the RS is away, commands fail at once if `at_once` is true, and otherwise after kAwayMax.
     void refuse(bool at_once) noexcept { refuses_ = at_once; }
-    // nullptr: the RS is away.
+    // Returns nullptr while the RS is away.
     EngineLink* storage() const noexcept;
-    // True for the connection of the RS that served the volume last, even after that has ended.
+    // True for the connection of the RS that served the volume last, even after this connection has ended.
     bool was_served_by(const EngineLink& engine) const noexcept {
         return index_ == engine.index() && incarnation_ == engine.identity().incarnation;
     }
-    // True if this RS serves the volume: a failure that it reports is final. Else another RS took its place,
-    // or is to take it, and the request is repeated.
+    // True if this RS serves the volume. A failure that it reports is then final. Otherwise another RS has
+    // taken its place or will take it, and the request is repeated.
     bool answers_for_it(EngineIndex index) const noexcept { return index_ == index; }
     uint32_t number() const noexcept { return number_; }
     const std::string& name() const noexcept { return name_; }
@@ -160,12 +164,13 @@ class RemoteQueue final : public io::Queue {
     bool is_over(Wait& wait, Nanoseconds most) noexcept;
     std::optional<Wait> last_;  // wait for served_by()
     struct {
-        io::Succession from;  // unknown: not taken
+        io::Succession from;  // unknown: the storage was not taken
         std::string why;      // for the operator
         Wait wait;            // wait for a successor
     } taken_;
     bool refuses_ = false;
-    uint64_t writes_ = 0, flushed_ = 0;  // completed writes; those that the last flush made stable
+    uint64_t writes_ = 0, flushed_ = 0;  // number of completed writes, and of those that the last flush made
+                                         // stable
     uint64_t last_loss_ = 0;
     Nanoseconds away_since_ = kNever;
 };
@@ -178,7 +183,7 @@ class RemoteBackend final : public io::Backend {
     static Result<std::unique_ptr<io::Backend>> open(StorageNodes& nodes, reactor::Reactor& home,
                                                      const std::string& name, const io::OpenOptions& options);
     io::Limits limits() const noexcept override;
-    // On the cache's reactor a RemoteQueue, on others a ForwardedQueue.
+    // On the cache's reactor, this opens a RemoteQueue; on others, a ForwardedQueue.
     Result<std::unique_ptr<io::Queue>> open_queue(reactor::Reactor& reactor) override;
     Status resize(uint64_t bytes) override;
     void watch_size(SizeChanged changed) override { state_->watch(std::move(changed)); }

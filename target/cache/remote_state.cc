@@ -52,7 +52,7 @@ bool RemoteState::give_up() noexcept {
 void RemoteState::lose(std::string why) {
     std::lock_guard lock(m_);
     if (lost_.exchange(true, std::memory_order_acq_rel)) return;
-    // The volume is closed when a thread has delivered the notice. Engines serve nothing until then.
+    // The volume is closed when a thread has delivered the notice. Until then engines serve nothing.
     suspended_.store(true, std::memory_order_release);
     trouble_ = std::move(why);
     sizes_.lose();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // RemoteState: the state of a volume that its storage process (RS) reports, in place of a local backend's
-// state. The cache's reactor writes it. A change of size is passed on like that of a local backend
+// state. The cache's reactor writes it. Changes of size are reported like those of a local backend
 // (SizeNotices).
 //
-// Thread-safety: any thread. Only the cache's reactor calls report(), refuse() and lose(), which do not block
-// on the function given to watch().
+// Thread-safety: methods may be called from any thread. But only the cache's reactor calls report(), refuse()
+// and lose(), which do not block on the function given to watch().
 #pragma once
 
 #include <atomic>
@@ -18,8 +18,8 @@ namespace wss::cache {
 
 class RemoteState {
   public:
-    // Fails if no thread for the notices can be started. `bytes` is the configured size: it counts until an
-    // RS reports a size. The notice of that report gives 0 (unknown) as the former size.
+    // Fails if no thread for the notices can be started. `bytes` is the configured size, which applies until
+    // an RS reports a size. The notice of that report gives 0 (unknown) as the former size.
     static Result<std::shared_ptr<RemoteState>> create(uint64_t bytes);
     explicit RemoteState(uint64_t bytes) : given_(bytes) {}
 
@@ -27,14 +27,14 @@ class RemoteState {
         const uint64_t reported = sizes_.size();
         return reported == 0 ? given_ : reported;
     }
-    // Size of a volume of an RS that is too small to be served; UINT64_MAX: none.
+    // Size of the volume at an RS where it is too small to be served; UINT64_MAX: there is no such RS.
     uint64_t offered() const noexcept { return offered_.load(std::memory_order_acquire); }
-    // True if the storage is lost for good.
+    // True if the storage is permanently lost.
     bool is_lost() const noexcept { return lost_.load(std::memory_order_acquire); }
-    // As io::Backend::suspended().
+    // Like io::Backend::suspended().
     bool is_suspended() const noexcept { return suspended_.load(std::memory_order_acquire); }
     std::string trouble() const;
-    // As io::Backend::watch_size().
+    // Like io::Backend::watch_size().
     void watch(io::Backend::SizeChanged changed) { sizes_.watch(std::move(changed)); }
 
     void report(uint64_t bytes, bool suspended, std::string trouble);
@@ -45,19 +45,19 @@ class RemoteState {
         bool suspends = false;          // engines serve no hits and acknowledge no writes
         bool may_give_up = false;       // engines hold data for an owner that is absent
     };
-    // False if this reason was reported before.
+    // Returns false if this reason was reported before.
     bool refuse(Refusal refusal);
-    // The RS of the refusal has left: only the reason changes.
+    // The RS whose volume was refused has left. Only the reason changes.
     void note_departed();
-    // As io::Backend::give_up(), while Refusal::may_give_up.
+    // Like io::Backend::give_up(), while Refusal::may_give_up is true.
     bool give_up() noexcept;
     void lose(std::string why);
 
   private:
     const uint64_t given_;
     mutable std::mutex m_;
-    // Guarded by m_. Until an RS has reported, others may have had the storage since the target used it last:
-    // the volume is suspended.
+    // Guarded by m_. The volume is suspended until an RS has reported, because others may have used the
+    // storage since the target used it last.
     bool suspended_there_ = true, may_give_up_ = false;
     std::string trouble_ = "waits for its real storage, which has not joined yet";
     std::atomic<bool> lost_{false}, suspended_{true};

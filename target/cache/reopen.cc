@@ -3,8 +3,8 @@
 // longer match the storage and are wiped. Acknowledged data that only engines have is given up only by the
 // operator's command.
 //
-// The volume must admit no new commands when this begins, unless it only looks. Commands that were admitted
-// earlier may be in flight.
+// Unless this only looks for data that would be lost, the volume must admit no new commands when it begins.
+// Commands that were admitted earlier may be in flight.
 #include "lib/base/log.h"
 #include "target/cache/remote.h"
 #include "target/cache/volume_control.h"
@@ -23,13 +23,13 @@ void VolumeControl::reopen(CachedVolume& volume, std::shared_ptr<volume::Reopeni
     });
 }
 
-// Whether storage may have lost writes of its former client that were acknowledged but not flushed.
+// Whether storage may have lost writes that its former client acknowledged but did not flush.
 static bool has_unflushed(const CachedVolume& volume) {
     if (volume.remote != nullptr) return volume.remote->has_unflushed();
     return volume.open->volume().limits().volatile_cache;
 }
 
-// Describes the acknowledged data that only engines have; empty: none.
+// Describes the acknowledged data that only engines have. Empty if there is none.
 std::string VolumeControl::unsaved_data(const CachedVolume& volume) const {
     const uint64_t dirty = uses_.lines.index().dirty_lines(volume.number);
     const uint64_t lost = uses_.losses.lost_bytes(volume.open->volume());
@@ -48,12 +48,12 @@ void VolumeControl::drop_contents(CachedVolume& volume, const std::shared_ptr<vo
                     "storage since; wssctl volume reopen {} --give-up-dirty drops that data",
                     name, unsaved, name));
     }
-    // Only checked while it looks: before the drop the awaited owner is given up, which cannot be undone
-    // (VolumeSet::reopen).
+    // Checked only while this looks: before the contents are dropped, the awaited owner is given up, which
+    // cannot be undone (VolumeSet::reopen).
     if (volume.remote != nullptr && reopening->look_only()) {
         if (Status served = uses_.nodes.may_reopen(volume); !served) return reopening->end(std::move(served));
     }
-    // The drop must be the first change to be recorded, so that it waits for no other.
+    // This must be the first change to be recorded, so that it waits for no other.
     if (!reopening->look_only()) volume.given_up = true;
     uses_.members.probe(volume, [this, &volume, reopening](const Status& status) {
         if (volume.removed()) return;
@@ -70,8 +70,8 @@ void VolumeControl::record_dropping(CachedVolume& volume,
     const std::string unsaved = unsaved_data(volume);
     if (!unsaved.empty())
         log::warning("volume {}: {} are given up, on the operator's command", open.name(), unsaved);
-    // A flush must report that acknowledged data is not stable. All of this is saved at once: a start with
-    // only a part of it would destage lines.
+    // A flush must report that acknowledged data is not stable. All of this is saved at once, because a start
+    // that finds only a part of it would destage lines.
     if (!unsaved.empty() || has_unflushed(volume)) uses_.members.edit().given_up.insert(open.wwid());
     uses_.losses.drop(open.wwid());
     // After this no line becomes dirty. The reopened volume takes its policy from the membership.
@@ -79,8 +79,8 @@ void VolumeControl::record_dropping(CachedVolume& volume,
     note_dirty(volume, false);
     uses_.members.save();
     auto place = std::make_shared<Gate::Holder>(volume.gate.enter());
-    // After a crash at this point a flush fails and recovery destages nothing, as at the end of this
-    // operation.
+    // After a crash at this point, the result is the same as at the end of this operation: a flush fails, and
+    // recovery destages nothing.
     uses_.members.when_recorded([this, &volume, reopening, place] {
         if (volume.removed()) return;
         const auto wipe = [this](Line& line, Lines::Ended ended) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SalvageQueue: the copies of lost lines that an engine returned with, each with its parsed header, in the
 // order in which the engine sent them. A copy that cannot be destaged now waits in a second list for the next
-// tick, so that one completion checks no copy twice.
+// tick. So one completion checks no copy twice.
 //
 // Thread-safety: belongs to the cache's reactor. Control plane: allocates.
 #pragma once
@@ -25,12 +25,12 @@ class SalvageQueue {
         Nanoseconds not_before{};  // after a failure of real storage
     };
 
-    // `noted`: Losses::noted() before the engine sent its first copy.
+    // `noted`: the value of Losses::noted() before the engine sent its first copy.
     explicit SalvageQueue(uint64_t noted) : noted_(noted) {}
     uint64_t noted() const noexcept { return noted_; }
 
     void add(Item item) { due_.push_back(std::move(item)); }
-    // Empty if no copy is due.
+    // Returns nothing if no copy is due.
     std::optional<Item> take() {
         if (due_.empty()) return std::nullopt;
         Item item = std::move(due_.front());

@@ -3,10 +3,10 @@
 
 namespace wss::cache {
 
-constexpr Nanoseconds kLastSaveMax = from_s(2);  // of the membership, at the end
+constexpr Nanoseconds kLastSaveMax = from_s(2);  // limit for the save of the membership at the end
 
-// Storage that hangs, or a state that cannot be saved, may keep dirty lines from being destaged forever.
-// Lines that are left when the time has expired stay in the engines, which stay members on stable storage.
+// Storage that hangs, or a state that cannot be saved, may keep dirty lines from being destaged forever. When
+// the time has expired, the remaining lines stay in the engines, and these stay members on stable storage.
 void Shutdown::begin(Nanoseconds home_max, LastSave last, Done done) {
     uses_.life.advance(Life::State::kStopping);
     done_ = std::move(done);
@@ -23,8 +23,8 @@ void Shutdown::leave_engines(Status home) {
     if (last_ == LastSave::kYes) uses_.volumes.note_lost_storage();
     uses_.life.advance(Life::State::kLeaving);
     home_ = std::move(home);
-    // A clean end with nothing dirty: the next start need not wait for any engine. During a recovery the
-    // lines of volumes that are not open are unknown.
+    // If the cache ends cleanly and nothing is dirty, the next start need not wait for any engine. During a
+    // recovery, the lines of volumes that are not open are unknown.
     const bool clean =
         last_ == LastSave::kYes && home_ && !uses_.recovery.holding() && !uses_.absent.any_lines();
     if (clean) {
@@ -55,7 +55,8 @@ void Shutdown::check() {
     const bool unsaved = uses_.members.pending();
     if (unsaved && now < until_) return;
     uses_.life.advance(Life::State::kStopped);
-    // If only the last save is missing, the next start waits for engines unnecessarily, and nothing worse.
+    // If only the last save is missing, the next start waits for engines unnecessarily, but nothing worse
+    // happens.
     Status saved;
     if (unsaved && behind_ && last_ == LastSave::kYes)
         saved = failure(Code::kIo,

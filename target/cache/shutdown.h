@@ -33,7 +33,7 @@ class Shutdown {
     };
     Shutdown(const Uses& uses, reactor::Reactor& reactor) : uses_(uses), reactor_(reactor) {}
 
-    // `home`: the result of destaging. Lines that were not destaged stay in the engines, and the next start
+    // `home`: the result of destaging. Lines that were not destaged stay in the engines, where the next start
     // finds them. `saved`: whether the state that the next start needs was saved.
     using Done = std::function<void(Status home, Status saved)>;
     void begin(Nanoseconds home_max, LastSave last, Done done);

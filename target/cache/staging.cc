@@ -12,8 +12,8 @@ StagingPool::StagingPool(const wire::CacheStaging& memory, EngineIndex storage, 
       taken_(std::min<uint64_t>(memory.bytes / kStagingUnit, kUnitsMax)),
       free_(static_cast<uint32_t>(taken_.size())) {}
 
-// Next fit: the search begins at the end of the last buffer, because most buffers have one unit, and the next
-// unit is usually free.
+// Next fit: the search begins at the end of the last buffer. Most buffers have one unit, and the next unit is
+// usually free.
 StagingBuffer StagingPool::take(uint32_t bytes) noexcept {
     const uint32_t count = (bytes + kStagingUnit - 1) / kStagingUnit,
                    units = static_cast<uint32_t>(taken_.size());

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// StagingPool: staging buffers, memory that a storage process (RS) lends to the target. The RS is also a
-// client of the engines: fills and destaging move data directly between the two.
+// StagingPool: the staging buffers, which are memory that a storage process (RS) lends to the target. The RS
+// is also a client of the engines. Fills and destaging move data directly between the RS and the engines.
 //
 //   take ─▶ fill: the RS reads the disk into the buffer, an engine READs from it
 //           destage: an engine WRITEs to the buffer, the RS writes the disk from it      ─▶ give_back
 //
 // Rules
 //  SB1  A staging buffer passes to its next user when the present one reports DONE. An engine that did not
-//       report this may still move data. Then the buffer is quarantined. It is free again only when the RS
+//       report this may still move data. The buffer is then quarantined. It becomes free only when the RS
 //       reports that its connection to that engine is closed (kEngineGone).
-//  SB2  Staging buffers end with the link to their RS. A user that still has one returns it with no effect:
-//       StorageNodes::reached_by() finds no owner.
+//  SB2  Staging buffers end with the link to their RS. If a user returns one later, this has no effect,
+//       because StorageNodes::reached_by() finds no owner.
 //
 // Thread-safety: belongs to the cache's reactor. Allocates for a staging buffer only when it is quarantined.
 #pragma once
@@ -24,7 +24,7 @@ namespace wss::cache {
 
 constexpr uint32_t kStagingUnit = 64 * 1024;
 
-// A staging buffer: adjacent whole units.
+// A staging buffer: a whole number of adjacent units.
 struct StagingBuffer {
     uint32_t first = 0, count = 0;  // count 0: no buffer
     EngineIndex storage;            // the RS that lends it
@@ -40,17 +40,17 @@ class StagingPool {
 
     StagingPool(const wire::CacheStaging& memory, EngineIndex storage, uint32_t incarnation);
 
-    // No buffer (count 0) if there is no free stretch of that size.
+    // Returns no buffer (count 0) if no stretch of that size is free.
     StagingBuffer take(uint32_t bytes) noexcept;
     void give_back(const StagingBuffer& staging) noexcept;
-    // The engine that the RS is connected to by `handle` did not report that it is done with the buffer.
+    // The engine to which the RS is connected by `handle` did not report that it is done with the buffer.
     void quarantine(const StagingBuffer& staging, uint64_t handle);
     // The target has requested that the RS connect with this handle.
     void named(uint64_t handle) { open_.insert(handle); }
     // The RS has reported that this connection is closed.
     void gone(uint64_t handle);
 
-    // Address for engines of the byte at `offset` in the buffer.
+    // The address, for engines, of the byte at `offset` in the buffer.
     wire::RemoteBuffer remote(const StagingBuffer& staging, uint32_t offset, uint32_t length) const noexcept;
     uint32_t free_units() const noexcept { return free_; }
 

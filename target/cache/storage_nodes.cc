@@ -10,10 +10,10 @@ namespace wss::cache {
 
 using Offer = StorageOffer;
 
-// How long a process may owe answers to requests for a volume that another process took.
+// How long a process may take to answer the outstanding requests for a volume that another process took.
 constexpr Nanoseconds kAnswerMax = from_s(2);
 
-// Real storage with staging buffers, from ready() to over().
+// Real storage with staging buffers. It exists from ready() to over().
 struct StorageNodes::Reached final : ClientSink {
     Reached(EngineSet& all, const EngineLink& link)
         : engines(all),
@@ -73,8 +73,7 @@ void StorageNodes::over(const EngineLink& engine) {
     }
 }
 
-// When the connection of a refused process ends, only the reason changes: a volume that is suspended stays
-// so.
+// When the connection of a refused process ends, only the reason changes: a suspended volume stays suspended.
 void StorageNodes::note_departed(CachedVolume& volume) {
     if (volume.remote == nullptr || volume.remote->storage() != nullptr || volume.remote->is_taken()) return;
     if (offers_.best(volume).kind == Offer::Kind::kNone) volume.remote->state().note_departed();
@@ -87,7 +86,8 @@ void StorageNodes::look(CachedVolume& volume) {
     note_suspension(volume);
 }
 
-// At once, and not at the next tick: a write that arrives now must not be acknowledged by engines alone.
+// Done at once, and not at the next tick, because a write that arrives now must not be acknowledged by
+// engines alone.
 void StorageNodes::note_suspension(CachedVolume& volume) noexcept {
     if (volume.remote != nullptr) volume.suspended = volume.remote->state().is_suspended();
 }
@@ -103,7 +103,7 @@ static std::string reason(const wire::CacheVolumeState& state) {
 }
 
 // The process that serves the volume keeps it, unless another one had the storage later. Its loss is handled
-// before the offers of others, which may have taken the storage from a third party.
+// before the offers of other processes, which may have taken the storage from a third one.
 void StorageNodes::attach(CachedVolume& volume) {
     if (volume.remote == nullptr || volume.remote->state().is_lost()) return;
     if (volume.remote->storage() != nullptr) return;
@@ -182,9 +182,10 @@ Status StorageNodes::may_reopen(const CachedVolume& volume) {
     return Status::ok();
 }
 
-// The process at `from`, which served the volume last, has lost the storage. Others may have written it, even
-// if the next process has the same owner: it may have taken the storage from them. This is excluded only if
-// the next process follows the last one in its chain. `witness`: the offer that shows the owner.
+// The process at `from`, which served the volume last, has lost the storage. Others may have written to the
+// storage, even if the next process has the same owner, because the next process may have taken it from them.
+// This is excluded only if the next process follows the last one in its chain. `witness`: the offer that
+// shows the owner.
 void StorageNodes::note_taken(CachedVolume& volume, const io::Succession& from, const Offer& witness,
                               std::string why) {
     if (volume.remote->storage() != nullptr) leave(volume);
@@ -199,11 +200,11 @@ static std::string taken_by(const Offer& later) {
     return fmt::format("the process at {} took it", later.engine->peer());
 }
 
-// A process that was paused, or is cut off from its storage, does not report that another one took it. But
-// the place of a later process proves the loss, whether the last process still runs or not. A process that
-// follows the last one took the storage from it, or found the storage as the last one released it. If the
-// later process does not follow the last one, a third party may have had the storage in between. True:
-// nothing more is to be done for the volume now.
+// A process that was paused, or is cut off from its storage, does not report that another one took the
+// storage. But the place of a later process proves the loss, whether the last process still runs or not. A
+// process that follows the last one took the storage from it, or found the storage as the last one had
+// released it. If the later process does not follow the last one, a third party may have used the storage in
+// between. Returns true if nothing more is to be done for the volume now.
 bool StorageNodes::note_last_lost(CachedVolume& volume, const Offer& last, const Offer& best) {
     const io::Succession reported = last.succession();
     if (last.kind == Offer::Kind::kLost) {
@@ -217,7 +218,7 @@ bool StorageNodes::note_last_lost(CachedVolume& volume, const Offer& last, const
     const bool goes_on = best.kind < Offer::Kind::kLost && best.succession().follows(served) &&
                          !StorageOffers::is_of_another(volume, best);
     const bool follows = later.succession().follows(served);
-    // A process of another owner may have been started by mistake: the operator can undo that
+    // A process of another owner may have been started by mistake. The operator can undo that
     // (await_owner()).
     const bool awaits_owner =
         follows && StorageOffers::is_of_another(volume, later) && offers_.may_hold_writes(volume);
@@ -227,7 +228,7 @@ bool StorageNodes::note_last_lost(CachedVolume& volume, const Offer& last, const
     return true;
 }
 
-// As note_last_lost(), while the last process still serves the volume.
+// Like note_last_lost(), but while the last process still serves the volume.
 void StorageNodes::note_later(CachedVolume& volume) {
     if (volume.remote == nullptr || volume.remote->storage() == nullptr) return;
     const io::Succession served = volume.remote->succession();
@@ -237,9 +238,9 @@ void StorageNodes::note_later(CachedVolume& volume) {
     note_taken(volume, served, server, taken_by(later));
 }
 
-// The process may be cut off from its storage, and would answer requests in flight late. They are repeated,
-// or fail, when it has answered. Its link is closed only if it does not answer in time, because other volumes
-// need it.
+// The process may be cut off from its storage, and would answer outstanding requests late. These are
+// repeated, or fail, when it has answered. Its link is closed only if it does not answer in time, because
+// other volumes need the link.
 void StorageNodes::leave(const CachedVolume& volume) {
     const EngineLink& link = *volume.remote->storage();
     left_.push_back({link.index(), link.identity().incarnation, volume.remote->number(), kNever});
@@ -282,7 +283,7 @@ void StorageNodes::await_successor(CachedVolume& volume) {
 }
 
 // Another process may have the volume now. So the report of a process that has lost the volume does not
-// suspend it, unless a process had the volume later than the one that served it.
+// suspend it, unless some process had the volume later than the one that served it.
 void StorageNodes::note_lost(CachedVolume& volume, const Offer& offer) {
     refuse(volume, {.why = fmt::format("waits for its real storage: the process at {} has lost it ({})",
                                        offer.engine->peer(), reason(*offer.reported)),
@@ -344,7 +345,7 @@ void StorageNodes::use(CachedVolume& volume, const Offer& offer) {
                      reports ? offer.reported->text : std::string());
     } else {
         volume.remote->note_process(*offer.engine);
-        // Writes must not be acknowledged: it may be the wrong storage.
+        // Writes must not be acknowledged, because it may be the wrong storage.
         const bool small = offer.kind == Offer::Kind::kDoesNotFit;
         refuse(volume, {.why = misfit(volume.open->volume(), offer),
                         .offered = small ? offer.bytes() : UINT64_MAX,
@@ -353,8 +354,8 @@ void StorageNodes::use(CachedVolume& volume, const Offer& offer) {
     if (changes_ != before) forget_clean(volume);
 }
 
-// Waits that began when a volume was opened begin again now, because nothing could join before. Opening the
-// other volumes may have taken minutes.
+// Waits that began when a volume was opened begin again now, because no process could join before. Opening
+// the other volumes may have taken minutes.
 void StorageNodes::engines_may_join(Nanoseconds now) noexcept {
     if (std::exchange(may_join_, true)) return;
     for (CachedVolume& volume : volumes_.open()) volume.opened = now;
@@ -446,7 +447,7 @@ void StorageNodes::aim(Transfer& transfer, const StagingBuffer& staging, EngineI
     transfer.move.remote = reached.pool.remote(staging, offset, transfer.move.length);
 }
 
-// SB1. Revokes the connection between the RS and the engine, so that they reconnect: the connection may
+// Revokes the connection between the RS and the engine (SB1). They then reconnect, because the connection may
 // be faulty.
 void StorageNodes::quarantine(const StagingBuffer& staging, EngineIndex engine, uint64_t handle) noexcept {
     Reached* reached = reached_by(staging.storage, staging.incarnation);

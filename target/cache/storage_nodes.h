@@ -3,8 +3,9 @@
 // that they serve is a RemoteQueue. An RS that lends staging buffers (staging.h) is also a client of the
 // engines: fills and destaging move data directly between the RS and the engines.
 //
-// It owns the staging buffers and the count of losses. It calls the clients, the links to engines, the index
-// (copies that may show data that storage has lost), and the RemoteQueue of each open volume.
+// It owns the staging buffers and the count of losses. It calls the clients, the links to engines, and the
+// RemoteQueue of each open volume. In the index it invalidates copies that may show data that storage has
+// lost.
 //
 // Thread-safety: belongs to the cache's reactor.
 #pragma once
@@ -38,14 +39,14 @@ class StorageNodes {
     // Engines and storage processes can join from now on.
     void engines_may_join(Nanoseconds now) noexcept;
     bool may_join() const noexcept { return may_join_; }
-    // At each tick: tries to attach volumes that no RS serves, as their size may have changed.
+    // Called at each tick: tries to attach volumes that no RS serves, because their size may have changed.
     void tick(Nanoseconds now);
     // The RS has closed its connection to the engine that was announced to it with this handle.
     void engine_gone(const EngineLink& storage, uint64_t handle) noexcept;
     // Attaches the volume to the best offer of real storage, if no RS serves it.
     void attach(CachedVolume& volume);
-    // Fails if no real storage would serve the volume after a reopening: then the data in engines must not be
-    // dropped.
+    // Fails if no real storage would serve the volume after it was reopened. The data in engines must not be
+    // dropped then.
     Status may_reopen(const CachedVolume& volume);
     EngineLink* link(EngineIndex index, uint32_t incarnation) noexcept {
         return engines_.storage(index, incarnation);
@@ -60,7 +61,7 @@ class StorageNodes {
         note_change();
         return ++losses_;
     }
-    // Number of times that such storage may have lost such writes or may have been written by others.
+    // Counts a case in which such storage may have lost such writes or may have been written by others.
     // Initiators are not notified of writes by others.
     void note_change() noexcept { ++changes_; }
     uint64_t changes() const noexcept { return changes_; }
@@ -71,7 +72,7 @@ class StorageNodes {
     // Takes a staging buffer to move data between the volume's real storage and this engine.
     StagingBuffer take(const CachedVolume& volume, EngineIndex engine, uint32_t bytes) noexcept;
     void give_back(StagingBuffer& staging) noexcept;
-    // Makes the staging buffer the peer of this move, `offset` bytes from its beginning.
+    // Makes the staging buffer, from `offset` bytes after its start, the peer of this move.
     void aim(Transfer& transfer, const StagingBuffer& staging, EngineIndex engine, uint32_t offset) noexcept;
     void quarantine(const StagingBuffer& staging, EngineIndex engine, uint64_t handle) noexcept;
     static void count_upkeep(CachedVolume& volume, const StagingBuffer& staging, uint64_t bytes) noexcept {
@@ -110,10 +111,10 @@ class StorageNodes {
     Turn& turn_;
     StorageOffers offers_;
     std::vector<std::unique_ptr<Reached>> reached_;  // one for each RS that lends staging buffers
-    // Volumes that went to another process while their former process owed answers to requests for them.
+    // A volume that went to another process while its former process had not answered all requests for it.
     struct Left {
         EngineIndex storage;
-        uint32_t incarnation = 0, number = 0;  // of the volume at that process
+        uint32_t incarnation = 0, number = 0;  // of the former process, and of the volume there
         Nanoseconds since{};
     };
     std::vector<Left> left_;

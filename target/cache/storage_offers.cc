@@ -24,7 +24,7 @@ bool StorageOffers::may_hold_writes(const CachedVolume& volume) const noexcept {
     return holds_writes(volume) || !members_.awaited().empty();
 }
 
-// kLost: the process has lost the storage; else kNone.
+// kLost if the process has lost the storage; otherwise kNone.
 static StorageOffer reported_by(EngineLink& engine, const CachedVolume& volume) noexcept {
     if (!engine.is_ready() || !engine.is_storage()) return {};
     const auto& all = engine.volumes();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // StorageOffers: what the connected storage processes (RS) offer for a volume, and which of them may serve
-// it. Several may have a volume of this name, for example one that resumed after another took its
+// it. Several may have a volume of this name, for example a process that was paused while another took its
 // storage.
 //
 // Thread-safety: belongs to the cache's reactor.
@@ -16,7 +16,7 @@ namespace wss::cache {
 
 struct StorageOffer {
     // In order of preference. kReadOnly: the storage is read-only, but the volume is not. kUnseen: the
-    // process may have lost the storage without noticing. kAnothers: the storage has another owner, and
+    // process may have lost the storage without noticing. kAnothers: the storage has another owner, while
     // engines may hold writes of the volume. kOtherVolumes: engines may hold writes of another volume with
     // the same storage. kLost: the process reports that it has lost the storage. kFormer: another process had
     // the storage later.
@@ -51,28 +51,28 @@ class StorageOffers {
     StorageOffers(EngineSet& engines, const Index& index, const Members& members)
         : engines_(engines), index_(index), members_(members) {}
 
-    // kNone, with `engine` nullptr, if this RS has no such volume.
+    // Returns kNone, with `engine` nullptr, if this RS has no such volume.
     StorageOffer of(EngineLink& engine, const CachedVolume& volume) const noexcept;
     StorageOffer best(const CachedVolume& volume) const noexcept;
     // The offer of the process that served the volume last.
     StorageOffer last(const CachedVolume& volume) const noexcept;
-    // Records the places of the processes that are here.
+    // Records the places of the processes that are connected.
     void note_seen(const CachedVolume& volume) const noexcept;
     // The offer of a process that had the storage later than the one at `place`, whether it still has it or
     // not. An offer that does not follow that place is preferred: it proves that the place has no successor.
     StorageOffer later_than(const io::Succession& place, const CachedVolume& volume) const noexcept;
-    // The best offer of the processes that took the storage from the one that had it
-    // (RemoteQueue::note_taken()). Of equally good offers, the latest.
+    // The best offer among the processes that took the storage from the one that had it
+    // (RemoteQueue::note_taken()). Of equally good offers, the latest is returned.
     StorageOffer successor(const CachedVolume& volume) const noexcept;
 
     // True if the owner differs from the one that had the storage when engines took data that the storage
-    // lacks. All processes that may take each other's place are one owner. Storage without an owner differs
-    // from any that has one.
+    // lacks. All processes that may take each other's place count as one owner. Storage without an owner
+    // differs from storage that has one.
     static bool is_of_another(const CachedVolume& volume, const StorageOffer& offer) noexcept;
     const DirtyVolume* other_volume_of(const CachedVolume& volume, const StorageOffer& offer) const noexcept;
     // True if engines hold, or have lost, data that the storage lacks.
     bool holds_writes(const CachedVolume& volume) const noexcept;
-    // The same, or engines that may hold such data have not joined yet.
+    // True if holds_writes(), or if engines that may hold such data have not joined yet.
     bool may_hold_writes(const CachedVolume& volume) const noexcept;
 
   private:

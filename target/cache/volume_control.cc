@@ -33,10 +33,10 @@ CachedVolume* VolumeControl::add(volume::OpenVolume& open) {
     volume.settings =
         remembered != uses_.members.now().policies.end() ? remembered->second : options_.default_policy;
     uses_.lines.index().add_volume(volume.number);
-    // It is unknown whether a flush has failed for this loss before the restart.
+    // It is unknown whether a flush failed for this loss before the restart.
     volume.loss_told = !uses_.members.now().lost.any_of(wwid);
     volume.fail_next_flush = uses_.members.now().given_up.contains(wwid);
-    // Lines that recovery found have one copy.
+    // Lines that recovery has found have one copy.
     uses_.single.want(volume);
     note_dirty(volume, uses_.members.now().dirty.contains(wwid) || may_write_back(volume));
     if (open.volume().drops_from() != 0) shrink(volume, nullptr);
@@ -47,20 +47,21 @@ void VolumeControl::grew(CachedVolume& volume) {
     auto known = uses_.members.now().dirty.find(volume.open->volume().wwid());
     const bool grew =
         known == uses_.members.now().dirty.end() || known->second.bytes <= volume.open->volume().size();
-    // A shrink is recorded when nothing is left beyond the new end.
+    // A shrink is recorded later, when nothing is left beyond the new end.
     if (grew) note_dirty(volume, volume.may_be_dirty);
 }
 
 void VolumeControl::remove(CachedVolume& volume) {
     volume.removal = volume.gate.enter();
     volume.gate.close([this, &volume] {
-        // At shutdown, lines that are not destaged stay in the engines, and the volume stays here.
+        // At shutdown, lines that are not destaged stay in the engines, and the volume stays in the cache.
         if (!uses_.life.stopping()) uses_.volumes.gone(volume);
     });
     refuse_waiting(volume);
     if (uses_.life.stopping()) return volume.removal.release();
     note_dirty(volume, false);
-    // If the volume is reopened, its policy and its record of given-up data pass to the reopened volume.
+    // If the volume is being reopened, its policy and the record of its given-up data pass to the reopened
+    // volume.
     if (!volume.open->reopening()) {
         const bool had_policy = uses_.members.edit().policies.erase(volume.wwid) > 0;
         if (uses_.members.edit().served.erase(volume.wwid) > 0 || had_policy) uses_.members.save();
@@ -68,8 +69,8 @@ void VolumeControl::remove(CachedVolume& volume) {
         uses_.losses.told(volume);
     }
     uses_.engines.flush_completions();
-    // The caller drops the volume when `open` has no users. So `open` is held until the removal is on stable
-    // storage: a restart before that would not drop the volume.
+    // The caller drops the volume when `open` has no users. So this holds `open` until the removal is on
+    // stable storage: a restart before that would not drop the volume.
     volume.open->hold();
     volume.gate.when_quiet([this, &volume] {
         uses_.members.when_recorded([this, &volume, open = volume.open] {
@@ -79,8 +80,8 @@ void VolumeControl::remove(CachedVolume& volume) {
     });
 }
 
-// Waiting commands do not begin, and those that wait for an event that may never come (recovery, stable
-// storage) stop waiting. Active ones end with their engines and their storage.
+// Waiting commands do not begin. Commands that wait for an event that may never come (recovery, stable
+// storage) stop waiting. Active commands end with their engines and their storage.
 void VolumeControl::refuse_waiting(CachedVolume& volume) noexcept {
     uses_.datapath.refuse_waiting(volume);
     for (auto& flush : std::exchange(volume.flushes, {})) flush.done(ENXIO);
@@ -99,10 +100,10 @@ void VolumeControl::refuse_waiting(CachedVolume& volume) noexcept {
 // Lines beyond the new end must not return when the volume grows again, neither from an engine nor by a
 // restart, and must not be destaged over newer data.
 //
-// An orderly stop leaves lines in the engines. A shrink that is not over by then fails, and the next start
-// ends it.
+// An orderly stop leaves lines in the engines. A shrink that is not complete by then fails, and the next
+// start completes it.
 
-// Waits for recovery: the lines that it finds are unknown before it is over.
+// Waits for recovery, because the lines that recovery finds are unknown before it is over.
 void VolumeControl::shrink(CachedVolume& volume, std::shared_ptr<volume::Shrink> shrink) {
     uses_.losses.look_due(volume);
     auto cut = [this, &volume, shrink = std::move(shrink)] { cut_lines(volume, shrink); };
@@ -124,9 +125,9 @@ void VolumeControl::cut_lines(CachedVolume& volume, const std::shared_ptr<volume
     });
 }
 
-// Stable storage must record that engines lost meanwhile are not members.
+// Stable storage must record that engines lost in the meantime are not members.
 void VolumeControl::lines_cut(CachedVolume& volume, const std::shared_ptr<volume::Shrink>& shrink) {
-    // Closing the links ends the wipes of lines that the engines keep.
+    // When the links are closed, the wipes end as well, although the engines keep the lines.
     if (volume.removed() || uses_.life.leaving()) return;
     const volume::Volume& open = volume.open->volume();
     const Span last = uses_.lines.geometry().first_span(open.size() - 1, 1);
@@ -194,7 +195,7 @@ void VolumeControl::set_policy(const std::string& name, const PolicySettings& se
 
 // ---- Volumes that may be dirty ---------------------------------------------------------------------------
 
-// SE2: a write that is the first to make a line dirty is acknowledged when this is stable.
+// The first write that makes a line dirty is acknowledged when this is stable (SE2).
 void VolumeControl::note_dirty(CachedVolume& volume, bool may_be_dirty) {
     volume.may_be_dirty = may_be_dirty;
     const volume::Volume& open = volume.open->volume();
@@ -216,7 +217,7 @@ void VolumeControl::note_dirty(CachedVolume& volume, bool may_be_dirty) {
     uses_.members.save();
 }
 
-// Records the owners before a line becomes dirty, so that it is not destaged over a later owner's writes.
+// Records the owners before any line becomes dirty, so that no line is destaged over a later owner's writes.
 void VolumeControl::note_owners() {
     for (CachedVolume& volume : uses_.volumes.open()) {
         if (volume.remote == nullptr) continue;
@@ -233,7 +234,7 @@ void VolumeControl::note_server(const CachedVolume& volume) {
     uses_.members.save();
 }
 
-// Lines in engines must not be destaged over the writes of another owner. This process cannot do so, and the
+// Lines in engines must not be destaged over the writes of another owner. This process no longer can, and the
 // next one checks this record before it opens the volume. Active writes may still make lines dirty.
 void VolumeControl::note_lost_storage(const CachedVolume& volume) {
     if (!volume.may_be_dirty || !volume.open->volume().backend().lost()) return;
@@ -245,7 +246,7 @@ void VolumeControl::note_lost_storage(const CachedVolume& volume) {
     if (changed) uses_.members.save();
 }
 
-// Write-back begins only when no header of an older volume can be taken for one of this volume: recovery
+// Write-back begins only when no header of an older volume can be mistaken for one of this volume: recovery
 // wipes the lines of volumes that are not recorded as dirty.
 bool VolumeControl::may_write_back(const CachedVolume& volume) const {
     return volume.settings.policy == Policy::kBack && !uses_.recovery.holding() &&
@@ -257,8 +258,8 @@ void VolumeControl::begin_write_back() {
         if (!volume.may_be_dirty && may_write_back(volume)) note_dirty(volume, true);
 }
 
-// A volume that was under write-back before the restart, and is not now, is clean when its recovered lines
-// are destaged. Stable storage must record that an engine lost meanwhile is not a member.
+// A volume that was under write-back before the restart, but is not now, becomes clean when its recovered
+// lines are destaged. Stable storage must record that an engine lost in the meantime is not a member.
 void VolumeControl::note_clean_volumes() {
     if (uses_.recovery.holding() || uses_.members.pending()) return;
     for (CachedVolume& volume : uses_.volumes.open()) {
@@ -284,7 +285,7 @@ void VolumeControl::membership_saved() {
     uses_.datapath.membership_saved();
 }
 
-// The losing copies are erased.
+// Called when the losing copies are erased.
 void VolumeControl::recovery_over() {
     uses_.single.want_all();
     for (CachedVolume& volume : uses_.volumes.open()) uses_.datapath.begin_held(volume);
@@ -298,7 +299,7 @@ void VolumeControl::note_lost_storage() {
 
 void VolumeControl::tick() {
     uses_.members.retry();
-    // The recorded state of the engines that the target leaves is final.
+    // The recorded state of the engines that the target is leaving is final.
     if (uses_.life.leaving()) return;
     for (CachedVolume& volume : uses_.volumes.open())
         volume.suspended = volume.open->volume().backend().suspended();
@@ -317,7 +318,7 @@ bool VolumeControl::freeze(CachedVolume& volume, Stretch range, Frozen use,
     auto dropped = [this, &volume, range, use, done = std::move(done)](int error) {
         if (error != 0 || use == Frozen::kRead) return done(error);
         uses_.lines.drop(volume.number, range.offset, range.length, [this, &volume, done] {
-            // SE2. Only copies that were lost before still claim dirty data.
+            // SE2: only copies that were lost earlier still claim dirty data.
             uses_.members.when_saved(volume, [&volume, done] { done(volume.removed() ? ENXIO : 0); });
         });
         uses_.engines.flush_completions();
@@ -331,8 +332,8 @@ bool VolumeControl::freeze(CachedVolume& volume, Stretch range, Frozen use,
     return true;
 }
 
-// Destages all of the volume if the range is empty or a line of it is dirty, else nothing, so that a discard
-// works while the storage is full.
+// Destages the whole volume if the range is empty or a line of the range is dirty. Otherwise it destages
+// nothing, so that a discard works while the storage is full.
 void VolumeControl::destage_range(CachedVolume& volume, Stretch range, std::function<void(int error)> done,
                                   Asker asker) {
     const bool known = range.length > 0 && !uses_.recovery.holds(volume) &&
@@ -344,8 +345,8 @@ void VolumeControl::destage_range(CachedVolume& volume, Stretch range, std::func
         ended();
     };
     auto looked = [this, &volume, dirty, asker, done = std::move(done)] {
-        // The walk did not visit a dirty line that was lost meanwhile. If the line returned, it would be
-        // destaged over later writes.
+        // The walk did not visit a dirty line that was lost in the meantime. If that line returned, it would
+        // be destaged over later writes.
         const bool needed = *dirty || uses_.members.now().lost.any_of(volume.wwid);
         needed ? uses_.destager.flush(volume, done, asker, true) : done(volume.removed() ? ENXIO : 0);
     };

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// VolumeControl: the life of volumes in the cache (they are added, resized and removed), their policies,
-// freezing (SE3), and whether they may have dirty lines.
+// VolumeControl: adds volumes to the cache, resizes and removes them, sets their policies, freezes them
+// (SE3), and records whether they may have dirty lines.
 //
-// It owns only the record of give-ups that are not on stable storage yet. It writes to each CachedVolume. It
-// calls the owners in Uses. It is notified when a membership was saved and when recovery has ended.
+// It owns only the list of volumes whose give-up is not on stable storage yet. It writes to each
+// CachedVolume. It calls the owners in Uses. It is notified when a membership was saved and when recovery has
+// ended.
 //
 // Thread-safety: belongs to the cache's reactor. Control plane: allocates.
 #pragma once
@@ -42,19 +43,21 @@ class VolumeControl final : public MembersObserver, public RecoveryObserver {
     // ---- Life
     CachedVolume* add(volume::OpenVolume& open);
     void grew(CachedVolume& volume);
-    // When `shrink` is done, no line beyond the new end is valid, in engines or after a restart.
+    // When `shrink` is complete, no line beyond the new end is valid, neither in engines nor after a restart.
     void shrink(CachedVolume& volume, std::shared_ptr<volume::Shrink> shrink);
     // No further command begins. Waiting commands end with ENXIO, active ones end normally. The lines are
-    // wiped. `open` is held until it is on stable storage that no data of the volume counts, and is not used
-    // after it is released. The volume is freed, and its number reused, when no user is left in its gate.
+    // wiped. `open` is held until stable storage records that no data of the volume counts, and is not used
+    // after it is released. The volume is freed, and its number may be reused, when no user is left in its
+    // gate.
     void remove(CachedVolume& volume);
     // The volume's storage had another owner. When `reopening` has ended without error, no data of the volume
     // in engines is valid.
     void reopen(CachedVolume& volume, std::shared_ptr<volume::Reopening> reopening);
-    // Gives up the volume's lost data and, if the volume is not open, all its data in engines: from now on
+    // Gives up the volume's lost data and, if the volume is not open, all its data in engines. From now on
     // the contents of real storage count. One flush of the volume fails. `which`: its name or its WWID
-    // ("naa.3…"). A name means the open volume, or else the only one that had this name. `done` gets the WWID
-    // when this is recorded, or the reason why it is not recorded yet. The target keeps trying.
+    // ("naa.3…"). A name means the open volume of this name or, if there is none, the only volume that had
+    // this name. `done` gets the WWID when this is recorded, or the reason why it is not recorded yet. The
+    // target keeps trying.
     void give_up(const std::string& which, std::function<void(Result<uint64_t>)> done);
 
     // ---- Policies
@@ -67,14 +70,14 @@ class VolumeControl final : public MembersObserver, public RecoveryObserver {
     // SE3, for operations that the cache does not handle: when `done` is called, no command of the volume is
     // active, and real storage has the data of `range`, or of the whole volume if `range` is empty. With
     // kChanged nothing is cached in `range`. This holds until thaw(), which must follow even after an error.
-    // False: the volume is being removed; neither `done` nor thaw() follows.
+    // Returns false if the volume is being removed; neither `done` nor thaw() follows then.
     [[nodiscard]] bool freeze(CachedVolume& volume, Stretch range, Frozen use,
                               std::function<void(int error)> done, Asker asker);
     void thaw(CachedVolume& volume) noexcept;
     // Destages the dirty lines of open volumes. The error names those that are left.
     void destage_all(std::function<void(Status)> done);
-    // Operator's command: destages the data in engines, of one volume, or of all when `name` is empty. Fails
-    // if engines hold, or may hold, more than could be destaged.
+    // An operator's command: destages the data in engines, of one volume, or of all volumes if `name` is
+    // empty. Fails if engines hold, or may hold, data that could not be destaged.
     void drain(const std::string& name, std::function<void(Status)> done);
     // The target stops: commands no longer wait for recovery or for engines.
     void end_waits();
@@ -82,8 +85,8 @@ class VolumeControl final : public MembersObserver, public RecoveryObserver {
     // Real storage on another node may have another owner now.
     void note_owners();
     void note_server(const CachedVolume& volume);
-    // Records the volumes whose storage had another owner. Also called before the last save, as no tick may
-    // follow.
+    // Records the volumes whose storage had another owner. Also called before the last save, because no tick
+    // may follow.
     void note_lost_storage();
     void tick();
 
@@ -111,7 +114,7 @@ class VolumeControl final : public MembersObserver, public RecoveryObserver {
     const Uses uses_;
     const CacheOptions& options_;
     reactor::Reactor& reactor_;
-    // WWIDs by the name that the operator gave: volumes whose give-up is not recorded yet.
+    // Volumes whose give-up is not recorded yet: the WWID, by the name that the operator gave.
     std::map<std::string, uint64_t> giving_up_;
 };
 

@@ -20,7 +20,7 @@ bool VolumeGate::freeze() {
 
 void VolumeGate::thaw() noexcept {
     WSS_ASSERT(!freezes_.empty(), "each thaw() has its freeze()");
-    // Removed from the list before its destructor leaves the gate.
+    // The freeze is removed from the list before its destructor leaves the gate.
     Gate::Holder place = std::move(freezes_.back());
     freezes_.pop_back();
 }

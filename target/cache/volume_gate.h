@@ -25,7 +25,7 @@ namespace wss::cache {
 class VolumeGate {
   public:
     // ---- Life
-    // Empty: the volume is being removed.
+    // Returns an empty holder if the volume is being removed.
     [[nodiscard]] Gate::Holder enter() noexcept { return gate_.enter(); }
     void close(std::function<void()> gone) { gate_.close(std::move(gone)); }
     bool closed() const noexcept { return gate_.closed(); }
@@ -36,16 +36,16 @@ class VolumeGate {
     void end() noexcept;
     uint32_t active() const noexcept { return active_; }
     void hold_back(CacheCommand& command) noexcept { held_.push_back(command); }
-    // The command that has waited longest; nullptr: none waits.
+    // The command that has waited longest, or nullptr if none waits.
     CacheCommand* next_held() noexcept { return held_.pop_front(); }
 
     // ---- Freezing (SE3)
-    // False: the volume is being removed; do not call thaw().
+    // Returns false if the volume is being removed; thaw() must not be called then.
     [[nodiscard]] bool freeze();
-    // Requires a freeze().
+    // Requires an earlier freeze().
     void thaw() noexcept;
     bool frozen() const noexcept { return !freezes_.empty(); }
-    // Runs the task when no command is active: now, or from the last one's end().
+    // Runs the task when no command is active: now, or when the last one calls end().
     void when_quiet(std::function<void()> task);
 
   private:

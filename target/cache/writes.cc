@@ -22,7 +22,7 @@ static WriteFacts facts_of(const CacheCommand& command, const LinePart& line, ui
 }
 
 // True if a holder has requested to leave. It may leave when it has no dirty lines, so none of its lines may
-// become dirty.
+// become dirty again.
 bool Writes::engine_leaves(const LinePart& line) const noexcept {
     for (const ArenaSlot& slot : line.line->holders())
         if (engines_.link(slot.engine)->leaving()) return true;
@@ -40,13 +40,13 @@ void Writes::plan_line(CacheCommand& command, LinePart& line) noexcept {
             line.write = without_room(facts_of(command, line, engines));
         }
     }
-    // A sub-block that is written in part and is not valid: the path through storage needs no read first.
+    // A sub-block is written in part and is not valid. The path through storage needs no read first.
     if (!line.write.fetch.empty()) line.write = without_room(facts_of(command, line, engines));
     // Makes a line that was placed here but is not used evictable.
     if (line.line->state() == LineState::kFilling) index_.filled(*line.line, {});
 }
 
-// True if the write may have changed dirty sub-blocks in only one of two copies.
+// True if the write may have changed dirty sub-blocks in only one of the two copies.
 bool Writes::may_differ(const LinePart& line) noexcept {
     return line.line->holders().size() > 1 && line.filling.overlaps(line.line->dirty());
 }
@@ -75,7 +75,7 @@ void Writes::start(CacheCommand& command) noexcept {
     if (!commands_.resume(command,
                           [](CacheCommand& resumed) noexcept { resumed.path.writes->start(resumed); }))
         return;
-    // Plans again: lines, or the storage, may have changed during the wait for the buffer.
+    // Plans again, because lines or the storage may have changed during the wait for the buffer.
     if (refuse_lost(command)) return;
     command.by_storage = command.by_storage || command.volume->suspended;
     bool storage = false, fua = false;
@@ -148,7 +148,7 @@ void Writes::update_copies(CacheCommand& command, LinePart& line, bool from_clie
     }
 }
 
-// Lets the lines rest when only storage is outstanding, which may take hours.
+// Lets the lines rest when only storage operations are outstanding, because these may take hours.
 void Writes::one_over(CacheCommand& command) noexcept {
     if (--command.outstanding == 0) return part_over(command);
     if (command.storing && command.outstanding == 1) Commands::rest(command);
@@ -159,7 +159,7 @@ void Writes::part_over(CacheCommand& command) noexcept {
                           [](CacheCommand& resumed) noexcept { resumed.path.writes->part_over(resumed); }))
         return;
     if (command.phase == CacheCommand::Phase::kRepair) return repaired(command);
-    // Real storage failed: give up, even if an engine failed too.
+    // Real storage failed: give the write up, even if an engine failed too.
     if (command.outcome.kind != CacheOutcome::Kind::kGood) return give_up(command, command.outcome);
     if (!command.transfer_failed) {
         for (uint32_t i = 0; i < command.line_count; ++i)
@@ -180,16 +180,17 @@ void Writes::part_over(CacheCommand& command) noexcept {
 }
 
 // A write that failed may have reached none, some or all copies, and their headers may claim that its
-// sub-blocks are dirty: after a restart they would become valid and undo later writes. So headers are written
-// that match the index. Sub-blocks that were clean become invalid. Those that were dirty stay valid: they are
-// the only copies of data acknowledged before, and may contain this write, which may have taken effect.
+// sub-blocks are dirty: after a restart they would become valid and undo later writes. So headers that match
+// the index are written. Sub-blocks that were clean become invalid. Those that were dirty stay valid, because
+// they are the only copies of data that was acknowledged earlier. They may contain this write.
 //
-// Two copies of dirty sub-blocks may now differ, and the visible one would change if the first were lost. So
-// the second is dropped, and the line is destaged at once. Before the header of the second is erased, stable
-// storage must record that the next start needs every engine.
+// The two copies of dirty sub-blocks may now differ, and the visible data would change if the first copy were
+// lost. So the second copy is dropped, and the line is destaged at once. Before the header of the second copy
+// is erased, stable storage must record that the next start needs every engine.
 //
-// From then on the line shows the write or not, consistently. An engine that was lost before may have the
-// other version: as soon as a remaining copy has its new header, older copies no longer count (lost.h).
+// From then on, reads of the line consistently return the data with the write, or the data without it. An
+// engine that was lost earlier may have the other version. As soon as a remaining copy has its new header,
+// older copies no longer count (lost.h).
 void Writes::give_up(CacheCommand& command, const CacheOutcome& outcome) noexcept {
     command.outcome = outcome;
     command.phase = CacheCommand::Phase::kRepair;
@@ -232,7 +233,7 @@ void Writes::repair(CacheCommand& command) noexcept {
             Transfer& transfer = commands_.next_transfer(command, line, slot, transfer_done);
             transfer.kind = Transfer::Kind::kHeader;
             const bool first = which++ == 0;
-            // Without a header in the move the arena slot's header is erased.
+            // If the move contains no header, the header of the arena slot is erased.
             if (first || !line.one_copy)
                 transfer.move.header = commands_.header_bytes(
                     line, slot, *command.volume, first ? line.line->valid() : dirty, dirty, line.generation);
@@ -248,7 +249,7 @@ void Writes::repaired(CacheCommand& command) noexcept {
         LinePart& line = command.lines[i];
         const bool one_copy = std::exchange(line.one_copy, false);
         if (line.line->holders().empty()) continue;
-        // The first holder was lost meanwhile: the second is left, and its header must match the index.
+        // The first holder was lost in the meantime. The second is left, and its header must match the index.
         if (one_copy && line.line->holders()[0] != line.slots[0]) {
             again = true;
             continue;

@@ -2,8 +2,8 @@
 // Writes: the write path. It carries out the plan of lib/cache/policy.h for each line: write to real storage,
 // to engines, or to both at once.
 //
-// When an engine fails during a write, the write starts again through a buffer of the target: to real
-// storage, and to the remaining copies. Its lines stay entered meanwhile, so that no other command reads an
+// When an engine fails during a write, the write starts again through a buffer of the target, to real storage
+// and to the remaining copies. Its lines stay entered during that time, so no other command reads an
 // intermediate state.
 //
 // It owns the writes that wait for the membership. It calls the commands, the lines, the links to engines,
@@ -37,9 +37,9 @@ class Writes {
     // Continues when the command has the buffer that it requested.
     void start(CacheCommand& command) noexcept;
     void give_up(CacheCommand& command, const CacheOutcome& outcome) noexcept;
-    // SE2. Acknowledges the writes that wait for the membership, which is now on stable storage.
+    // Acknowledges the writes that wait for the membership, which is now on stable storage (SE2).
     void membership_saved() noexcept;
-    // Fails those of them that are for `volume`, which is being removed.
+    // Fails those waiting writes that belong to `volume`, which is being removed.
     void wait_no_more(const CachedVolume& volume) noexcept;
 
   private:
