@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-# libtarget.a holds everything but the main functions (target/<program>_main.cc), so that tests link the
-# shipped code.
+# libtarget.a holds everything but the main functions (target/<program>_main.cc), so that tests link the code
+# that is shipped.
 TARGET_MAINS := $(wildcard target/*_main.cc)
 TARGET_SOURCES := $(filter-out $(TARGET_MAINS),$(sort $(shell find target -name '*.cc')))
 TARGET_OBJECTS := $(TARGET_SOURCES:%.cc=$(BUILD)/%.o)
 
-# The flags that cpp-httplib was built with: its class layout depends on them.
+# The flags with which cpp-httplib was built, because its class layout depends on them.
 HTTPLIB_CFLAGS := $(shell pkg-config --cflags cpp-httplib 2>/dev/null)
 HTTPLIB_LIBS := $(shell pkg-config --libs cpp-httplib 2>/dev/null || echo -lcpp-httplib)
 $(BUILD)/target/http/assets.o: Documentation/api/openapi.json Documentation/licenses/uPlot.txt $(wildcard target/http/page/*.* target/http/page/uplot/*)

@@ -89,7 +89,8 @@ void describe(ConfigSchema& schema, TargetConfig& config) {
                   [&config](ConfigSchema& row) { describe_volume(row, config.volumes.emplace_back()); });
 }
 
-// Applies an option after the backend. False: `word` is not an option and belongs to the backend.
+// Applies an option that follows the backend. Returns false if `word` is not an option and belongs to the
+// backend.
 Result<bool> apply_word(std::string_view word, VolumeOptions& volume) {
     if (word == "ro") return volume.read_only = true;
     if (word == "create") return volume.create = true;
@@ -166,7 +167,7 @@ Status check_role(const TargetConfig& config) {
     struct Setting {
         const char* name;
         bool given;
-        unsigned roles;  // that use it
+        unsigned roles;  // the roles that use it
     };
     const Setting settings[] = {
         {"--join", !config.join.empty(), kStorage},
@@ -252,7 +253,7 @@ static Status check_cache(const TargetConfig& config) {
     return check_cache_secrets(config);
 }
 
-// Secrets for only some of the addresses would leave the store open at the others.
+// If only some addresses had secrets, the store would be open at the others.
 static Status check_kv_secrets(const TargetConfig& config) {
     if (config.kv.secrets.empty() || all_tls(config.kv.listen)) return Status::ok();
     return Status(Code::kInvalid,
@@ -293,7 +294,7 @@ Status check_volumes(const std::vector<VolumeOptions>& volumes) {
     for (const VolumeOptions& volume : volumes) {
         if (!names.insert(volume.name).second)
             return failure(Code::kInvalid, "volume {} is given twice", volume.name);
-        // The first of two volumes with the same storage would take it from a dead owner, and the second
+        // If two volumes had the same storage, the first would take it from a dead owner, and the second
         // would make the start fail.
         if (io::has_owner(volume.backend) && !storage.insert(io::storage_name(volume.backend).name).second)
             return failure(Code::kInvalid, "volume {}: {} is the storage of another volume", volume.name,
@@ -354,7 +355,7 @@ Result<VolumeOptions> parse_volume_option(std::string_view text) {
     volume.name = text.substr(0, equals);
     if (Status named = volume::check_name(volume.name); !named) return named;
     std::string_view backend = text.substr(equals + 1);
-    // From the end, because the backend may contain commas.
+    // Parse from the end, because the backend may contain commas.
     for (;;) {
         size_t comma = backend.rfind(',');
         if (comma == std::string_view::npos) break;

@@ -56,7 +56,7 @@ Result<json> Methods::call(const std::string& name, const json& params) const {
 
 void add_basic_methods(Methods& methods, const Program& program) {
     json about = {{"program", program.name}, {"version", program.version}, {"pid", getpid()}};
-    // Differs after a restart even if the pid is the same, as in a container.
+    // This value differs after a restart even if the pid is the same, as in a container.
     const auto started = std::chrono::system_clock::now().time_since_epoch();
     about["started_ms"] = std::chrono::duration_cast<std::chrono::milliseconds>(started).count();
     if (!program.role.empty()) about["role"] = program.role;

@@ -2,8 +2,8 @@
 // Methods: a table of named methods that read or change a running program. Each part of the program (volumes,
 // sessions, counters) registers its methods here. The server (http/site.h) depends on none of them.
 //
-// Thread-safety: add everything before the server starts. Then any thread may call call(), which calls the
-// handlers. Handlers lock the data that they use, and every wait in them has a bound.
+// Thread-safety: all methods must be added before the server starts. From then on any thread may call call(),
+// which calls the handlers. Handlers lock the data that they use, and every wait in them has a bound.
 #pragma once
 
 #include <functional>
@@ -27,19 +27,19 @@ class Methods {
 
     enum class Kind : uint8_t { kRead, kChange };
 
-    // Adds a method that only reads. `help`: one line, with the parameters. The methods "methods" (the list
-    // with help) and "stats" always exist.
+    // Adds a method that only reads. `help`: one line that includes the parameters. The methods "methods"
+    // (the list with help) and "stats" always exist.
     void add(std::string name, std::string help, Handler handler) {
         add(std::move(name), Kind::kRead, std::move(help), std::move(handler));
     }
-    // Adds a method that changes something: not available at a read-only port.
+    // Adds a method that changes something. It is not available at a read-only port.
     void add_change(std::string name, std::string help, Handler handler) {
         add(std::move(name), Kind::kChange, std::move(help), std::move(handler));
     }
     // Adds {section: statistics()} to the answer of "stats".
     void add_statistics(std::string section, Statistics statistics);
 
-    // kNotFound, with the most similar name.
+    // Returns the kind of the method, or kNotFound with the most similar name.
     Result<Kind> kind(const std::string& name) const;
     Result<nlohmann::json> call(const std::string& name, const nlohmann::json& params) const;
 
@@ -63,14 +63,14 @@ struct Program {
     std::string role;     // of a wss-target: --role; "": none
     std::string version;  // as displayed
 };
-// ping.
+// Adds the method "ping".
 void add_basic_methods(Methods& methods, const Program& program);
 // The section "tls" of stats: counters of the tls:// addresses of this process.
 void add_tls_statistics(Methods& methods);
 // The section "rdma_devices" of stats: the state of each RDMA device of this process.
 void add_device_statistics(Methods& methods);
-// volume.create, .resize, .reopen, .delete, .set, .access, .list and the section "volumes" of stats.
-// `volumes` outlives `methods`.
+// The methods volume.create, .resize, .reopen, .delete, .set, .access and .list, and the section "volumes" of
+// stats. `volumes` must outlive `methods`.
 void add_volume_methods(Methods& methods, volume::VolumeSet& volumes);
 
 }  // namespace wss::control

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Params: reads the parameters of a control request. Checks types, missing and unknown parameters.
+// Params: reads the parameters of a control request. Checks types, and detects missing and unknown
+// parameters.
 //
 //   Params params(json);
 //   params.text("name", name, Params::kRequired).size("size", size);
@@ -75,7 +76,7 @@ class Params {
         }
         return *this;
     }
-    // The first error. Unknown parameters are errors.
+    // Returns the first error. Unknown parameters are errors.
     Status finish() {
         if (!params_.is_object()) return status_;
         for (const auto& [key, value] : params_.items()) {

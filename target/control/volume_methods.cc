@@ -55,7 +55,7 @@ Result<json> answer_with(const VolumeSet& volumes, const std::string& name) {
     return to_json(*info);
 }
 
-// A number, or a string like "100M" or "none". 0: no limit.
+// Reads a number, or a string like "100M" or "none". 0 means no limit.
 Status read_limits(Params& params, VolumeSet::LimitsChange& limits) {
     auto read = [&params](const char* key, auto parse, std::optional<uint64_t>& value) {
         std::string text;

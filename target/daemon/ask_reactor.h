@@ -10,10 +10,10 @@
 
 namespace wss::daemon {
 
-// A reactor answers within one turn. If it takes this long it is stuck, and the client gets an error.
+// A reactor answers within one turn. If it takes longer than this, it is stuck, and the client gets an error.
 inline constexpr std::chrono::seconds kReactorAnswers{5};
 
-// Calls `ask` with a callback for the answer; `ask` must make a reactor call it. Returns the answer, or
+// Calls `ask` with a callback for the answer. `ask` must make a reactor call it. Returns the answer, or
 // kTimedOut after `limit`.
 template <typename T, typename Ask>
 Result<T> ask_reactor(Ask&& ask, std::chrono::seconds limit = kReactorAnswers) {

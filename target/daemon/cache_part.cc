@@ -67,8 +67,8 @@ CachePart::~CachePart() {
     for (auto& poller : pollers_) reactor_.remove(*poller);
 }
 
-// Remote storage distinguishes targets, not volumes: two volumes on the same storage would return each
-// other's old contents.
+// A storage process distinguishes targets, but not the volumes of a target. So its storage may serve only one
+// volume: two volumes would return each other's old contents.
 static constexpr std::string_view kRemote = "rs:";
 
 void CachePart::add_remote_storage(volume::VolumeSet::Options& options) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// CachePart: the parts of a target that form its cache: the cache itself, separate fabrics for it (no client
-// is connected to them), and its methods of the control socket.
+// CachePart: the parts of a target that form its cache. They are the cache itself, separate fabrics for it
+// (no client is connected to them), and its methods of the control socket.
 //
-// Thread-safety: create() and the destructor while the reactor does not run, the rest from the daemon's
-// thread while it runs. Any thread may then call info(), too.
+// Thread-safety: create() and the destructor are called while the reactor does not run, the rest from the
+// daemon's thread while it runs. During that time, any thread may call info().
 #pragma once
 
 #include <memory>
@@ -21,17 +21,17 @@ namespace wss::daemon {
 
 class CachePart {
   public:
-    // Bound for the time to close the links and to save the membership.
+    // Time limit for closing the links and saving the membership.
     static constexpr Nanoseconds kFarewellMax = from_s(10);
 
-    // `reactor`: the cache's, the first of `reactors`.
+    // `reactor`: the cache's reactor, the first of `reactors`.
     static Result<std::unique_ptr<CachePart>> create(const control::TargetConfig& config,
                                                      const volume::StateLock::Shared& state,
                                                      reactor::Reactor& reactor, size_t reactors);
     ~CachePart();
 
     cache::Cache& cache() { return *cache_; }
-    // Adds backends "rs:NAME", each for one volume. Makes the identity of the cache the owner of all other
+    // Adds backends "rs:NAME", each for one volume. The identity of the cache becomes the owner of all other
     // storage.
     void add_remote_storage(volume::VolumeSet::Options& options);
     // Before a volume is deleted, destages the data that only engines have. Refuses the deletion if that
@@ -42,15 +42,16 @@ class CachePart {
     Status reload_secrets(const control::TargetConfig& config);
     void warn_if_open(const control::TargetConfig& config) const;
     // Destages dirty lines. Lines that could not be destaged within `seconds` stay in the engines until the
-    // next start. This is logged. Fails if the membership could not be saved, or with kTimedOut if the stop
-    // is still in progress: then the part must not be destroyed.
+    // next start. This is logged. Fails if the membership could not be saved. Fails with kTimedOut if the
+    // stop is still in progress; the part must not be destroyed then.
     Status stop(uint32_t seconds, cache::LastSave last);
     // ", cache engines at tcp://10.0.0.1:5556"
     std::string describe() const;
     Result<cache::CacheInfo> info();
-    // The reason why some commands wait; "": none. On the reactor's thread.
+    // The reason why some commands wait; "" if there is none. Called on the reactor's thread.
     std::string not_ready() const;
-    // cache.status, .policy, .drain, .remove, .give_up, .forget and the section "cache" of stats.
+    // The methods cache.status, .policy, .drain, .remove, .give_up and .forget, and the section "cache" of
+    // stats.
     void add_methods(control::Methods& methods);
 
   private:
@@ -58,7 +59,7 @@ class CachePart {
 
     reactor::Reactor& reactor_;
     Random random_{Random::entropy()};
-    // The secrets, as keys of tls://.
+    // The secrets in the form of keys for tls://.
     std::shared_ptr<fabric::tls::KnownPeers> known_;
     std::vector<fabric::Address> wanted_, bound_;
     std::vector<std::unique_ptr<fabric::Fabric>> fabrics_;

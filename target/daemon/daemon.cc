@@ -28,16 +28,16 @@
 
 namespace wss::daemon {
 
-// Maximum number of reactors by default. The operator may configure more.
+// Maximum number of reactors that are started by default. The operator may configure more.
 static constexpr int kReactorsByDefault = 4;
 
-// Leaves one CPU to other programs; at least one reactor.
+// Leaves one CPU to other programs, but returns at least 1.
 static size_t default_reactors() {
     return static_cast<size_t>(std::clamp(usable_cpus() - 1, 1, kReactorsByDefault));
 }
 
-// The name of this target for storage that has one owner at a time; the same across restarts. Empty without a
-// state file: then no earlier owner is recognized.
+// The name of this target for storage that has one owner at a time. It stays the same across restarts. It is
+// empty without a state file; no earlier owner is recognized then.
 static std::string owner_of(const volume::StateLock::Shared& state) {
     if (state == nullptr) return {};
     std::error_code unknown;
@@ -46,7 +46,7 @@ static std::string owner_of(const volume::StateLock::Shared& state) {
     return fmt::format("{:016x}", XXH3_64bits(text.data(), text.size()));
 }
 
-// Session epochs grow across restarts while the system time does.
+// Session epochs grow across restarts as long as the system time does.
 static uint64_t epoch_base() {
     return static_cast<uint64_t>(std::time(nullptr)) << 24;
 }
@@ -101,13 +101,13 @@ Status Daemon::run_start() {
     add_methods();
     add_metrics();
     add_health();
-    starting_ = {};  // clients can now send commands, which open volumes on other threads
+    starting_ = {};  // clients can send commands from now on, which open volumes on other threads
     http_.open();
     started_ = true;
     return Status::ok();
 }
 
-// Takes the lock before any state file is read or written: another target may be using them.
+// Takes the lock before any state file is read or written, because another target may be using the files.
 Status Daemon::lock_state() {
     if (config_.state.empty()) return Status::ok();
     auto state = volume::StateLock::take(config_.state);
@@ -155,7 +155,7 @@ Status Daemon::load_secrets() {
     return Status::ok();
 }
 
-// Warns of each service that any peer may use.
+// Logs a warning for each service that any peer may use.
 void Daemon::warn_if_open() const {
     const bool kv_open =
         config_.kv.secrets.empty() && !control::admits_by_certificate(config_.tls, config_.kv.listen);
@@ -223,7 +223,7 @@ Status Daemon::create_service() {
         if (!cpus) return cpus.status().within("cpus");
         cpus_ = std::move(*cpus);
     }
-    // One reactor runs the cache. The others take the protocol from it, but each command costs more then.
+    // One reactor runs the cache. The others relieve it of the protocol, but each command then costs more.
     const size_t count = config_.reactors > 0 ? config_.reactors
                          : cached             ? 1
                          : cpus_.empty()      ? default_reactors()
@@ -293,7 +293,7 @@ Status Daemon::open_volumes() {
     WSS_TRY(volumes_->declare(config_.volumes));
     for (const auto& volume : config_.volumes) {
         Status created = volumes_->create(volume);
-        // The operator must restore the volume's size or give up its writes. Both need a running target.
+        // The operator must restore the volume's size or give up its writes. Both require a running target.
         if (created.code() == Code::kRefused)
             log::error("{}; it is not served", created.to_string());
         else
@@ -335,7 +335,7 @@ void Daemon::add_methods() {
     if (cache_ != nullptr) cache_->add_methods(methods);
     if (kv_ != nullptr)
         methods.add_statistics("kv", [this] {
-            // One partition is returned as an object, more than one as a list.
+            // One partition is returned as an object, several as a list.
             auto all = nlohmann::json::array();
             for (const std::string& info : kv_->infos_json())
                 all.push_back(nlohmann::json::parse(info, nullptr, false));
@@ -370,7 +370,7 @@ Status Daemon::stop(const Step& next) {
         if (!ended && first) first = ended;
     };
     const Nanoseconds drain = from_s(config_.drain_seconds);
-    // End the waits of requests from the control socket, which may wait for engines or for storage that does
+    // Ends the waits of requests from the control socket, which may wait for engines or for storage that does
     // not answer.
     io::end_plugin_waits();
     if (cache_ != nullptr) reactors_[0]->post([cache = &cache_->cache()] { cache->end_waits(); });
@@ -385,7 +385,7 @@ Status Daemon::stop(const Step& next) {
         next("commands in flight", drain);
         note(stop_service());
     }
-    // Before the volumes close, because dirty lines are destaged to them.
+    // This precedes the closing of the volumes, because dirty lines are destaged to them.
     if (cache_ != nullptr) {
         next("dirty lines of the cache", drain + CachePart::kFarewellMax);
         note(cache_->stop(config_.drain_seconds, started_ ? cache::LastSave::kYes : cache::LastSave::kNo));
@@ -424,7 +424,7 @@ Daemon::~Daemon() {
     cache_.reset();
 }
 
-// Whoever removes the last rule by mistake must not open the store.
+// An operator who removes the last rule by mistake must not open the store to everyone.
 Status Daemon::reload_kv_access() {
     auto rules = control::read_kv_access(config_);
     if (!rules) return rules.status();
@@ -440,7 +440,7 @@ Status Daemon::reload_kv_access() {
     return Status::ok();
 }
 
-// An unreadable file does not prevent the reload of the others.
+// An unreadable file does not prevent the others from being reloaded.
 Status Daemon::reload() {
     const bool block = service_ != nullptr && !config_.secrets.empty();
     const bool kv = kv_ != nullptr && !config_.kv.secrets.empty();

@@ -10,7 +10,7 @@
 // Volumes are opened before listeners, so that an initiator finds them as soon as it can connect. A start
 // that fails undoes its completed steps.
 //
-// Thread-safety: start() and stop() from one thread, which is not a reactor's.
+// Thread-safety: start() and stop() are called from one thread, which is not a reactor's.
 #pragma once
 
 #include <memory>
@@ -42,14 +42,14 @@ class Daemon final : public Service {
     // time, its resources are leaked, and the status reports it.
     Status stop(const Step& next) override;
     using Service::stop;
-    // After stop() returned ok.
+    // Allowed after stop() has returned ok.
     ~Daemon() override;
     Daemon(const Daemon&) = delete;
     Daemon& operator=(const Daemon&) = delete;
 
     std::string describe() const override;
-    // Reloads the secrets of initiators, cache engines and key-value clients, the rights of the latter, and
-    // the TLS files.
+    // Reloads the secrets of initiators, cache engines and key-value clients, the rights of key-value
+    // clients, and the TLS files.
     Status reload() override;
     Status check_alive() override;
     const std::vector<fabric::Address>& addresses() const { return bound_; }
@@ -79,7 +79,7 @@ class Daemon final : public Service {
     void stop_threads();
 
     const control::TargetConfig config_;
-    Step starting_;  // empty: the start has ended
+    Step starting_;  // empty when the start has ended
     SystemClock clock_;
     volume::StateLock::Shared state_;  // nullptr: no state file
     std::vector<fabric::Address> wanted_;
@@ -91,14 +91,14 @@ class Daemon final : public Service {
     std::unique_ptr<UncachedStart> uncached_;  // nullptr: there is a cache, or no volume needs one
     std::unique_ptr<block::Service> service_;
     std::shared_ptr<const auth::SecretBook> secrets_;  // as of the start
-    // The secrets as keys of tls://. A reload replaces them.
+    // The secrets in the form of keys for tls://. A reload replaces them.
     const std::shared_ptr<fabric::tls::KnownPeers> known_ =
         std::make_shared<fabric::tls::KnownPeers>(std::vector<NamedSecret>{});
     const std::shared_ptr<fabric::tls::KnownPeers> kv_known_ =
         std::make_shared<fabric::tls::KnownPeers>(std::vector<NamedSecret>{});
     std::vector<std::thread> threads_;
     bool started_ = false;   // the start was successful
-    std::vector<int> cpus_;  // CPUs that the threads are pinned to, in turn; empty: not pinned
+    std::vector<int> cpus_;  // CPUs to which the threads are pinned, in turn; empty: not pinned
     std::vector<fabric::Address> bound_;
     std::unique_ptr<kv::KvPart> kv_;  // nullptr: no key-value service
     HttpPart http_;

@@ -2,8 +2,8 @@
 // HttpPart: the HTTP servers of a program with its methods, counters and health, at the control socket and at
 // the port of --http.
 //
-// Thread-safety: start and stop from one thread. Lifetime: the objects that methods, counters and health
-// checks refer to outlive it. If stop() fails they must live as long as the process.
+// Thread-safety: start and stop it from one thread. Lifetime: the objects to which methods, counters and
+// health checks refer outlive it. If stop() fails, they must live as long as the process.
 #pragma once
 
 #include <memory>
@@ -19,9 +19,9 @@ class HttpPart {
     // A request may wait for several threads, each for seconds.
     static constexpr Nanoseconds kAnswerMax = from_s(60);
 
-    // Must be the first step of a start: it fails at once if the port or socket is in use, and until open()
-    // clients get the answer that the program is starting. `address`: of the port; `control`: path of the
-    // control socket; "": none.
+    // Must be the first step of a start. It fails at once if the port or socket is in use. Until open(),
+    // clients get the answer that the program is starting. `address`: that of the port. `control`: path of
+    // the control socket; "": none.
     Status listen(const std::string& address, const std::string& control);
     // Must be filled before open().
     control::Methods& methods() { return methods_; }

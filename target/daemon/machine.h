@@ -8,7 +8,8 @@
 
 namespace wss::daemon {
 
-// Identifies the current boot of this machine: odd, so never 0. Returns 0 if Linux does not provide it.
+// Identifies the current boot of this machine. The id is odd, and therefore never 0. Returns 0 if Linux does
+// not provide a boot id.
 inline uint32_t boot_id() {
     std::ifstream file("/proc/sys/kernel/random/boot_id");
     std::string id;
@@ -16,7 +17,7 @@ inline uint32_t boot_id() {
     return static_cast<uint32_t>(std::hash<std::string>{}(id)) | 1;
 }
 
-// Used as a salt: identities differ between hosts and stay the same on one host.
+// Used as a salt, so that identities differ between hosts and stay the same on one host.
 inline std::string machine_id() {
     std::ifstream file("/etc/machine-id");
     std::string id;

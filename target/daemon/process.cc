@@ -39,8 +39,8 @@ int fail(const Program& program, const Status& status) {
     return kExitFailure;
 }
 
-// Called before any thread is created, so that all inherit the mask: only next_signal() and StartWatch
-// receive these signals.
+// Called before any thread is created, so that all threads inherit the mask. Only next_signal() and
+// StartWatch receive these signals.
 sigset_t block_signals() {
     sigset_t signals;
     sigemptyset(&signals);
@@ -53,7 +53,7 @@ sigset_t block_signals() {
     return signals;
 }
 
-// Waits for one of `signals`. Returns 0 at `end`, or if the wait is interrupted.
+// Waits for one of `signals`. Returns 0 at the time `end`, or if the wait is interrupted.
 int next_signal(const sigset_t& signals, Nanoseconds end) {
     if (end == kNever) return std::max(0, sigwaitinfo(&signals, nullptr));
     const int64_t left = std::max<int64_t>(0, (end - SystemClock().now()).count);
@@ -69,12 +69,12 @@ class StartWatch {
     ~StartWatch() { end(); }
     StartWatch(const StartWatch&) = delete;
     StartWatch& operator=(const StartWatch&) = delete;
-    // Ends the watch. Returns the signal that arrived meanwhile; 0: none.
+    // Ends the watch. Returns the signal that arrived during it, or 0.
     int end();
 
   private:
     void watch();
-    const int signals_, over_;  // descriptors; if one is -1, nothing is watched
+    const int signals_, over_;  // descriptors; if one of them is -1, nothing is watched
     int signal_ = 0;            // read after the thread has ended
     std::thread thread_;
 };
@@ -113,9 +113,9 @@ int StartWatch::end() {
     return signal_;
 }
 
-// Added to the time that a step of a stop announces, for threads that wait for a processor.
+// Added to the time that a step of a stop announces, because threads may wait for a processor.
 constexpr Nanoseconds kStopMargin = from_s(10);
-constexpr Nanoseconds kCheckAgain = from_s(1);  // after a check that failed
+constexpr Nanoseconds kCheckAgain = from_s(1);  // interval after a check that failed
 
 // Runs a service and reports its state to the service manager.
 class Attendant {
@@ -138,7 +138,7 @@ class Attendant {
     Service& service_;
     const sigset_t& signals_;
     const ServiceManager manager_;
-    std::string reload_failure_;  // of the last reload; empty: it was successful
+    std::string reload_failure_;  // why the last reload failed; empty: it succeeded
 };
 
 std::string Attendant::status() const {
@@ -158,9 +158,9 @@ void Attendant::reload() {
     ready();
 }
 
-// Reports that the process is alive, if it is. Without reports the service manager restarts it. The next
-// check follows a failed one soon, so that a short stall does not use up the watchdog interval. Returns the
-// time of the next check.
+// Reports that the process is alive, if it is. Without reports, the service manager restarts it. After a
+// failed check the next one follows soon, so that a short stall does not use up the watchdog interval.
+// Returns the time of the next check.
 Nanoseconds Attendant::report_alive() {
     if (Status alive = service_.check_alive(); !alive) {
         log::error("not alive: {}", alive.to_string());
@@ -187,10 +187,10 @@ Status Attendant::stop() {
     });
 }
 
-// Programs expect only the ready line on standard output, but librados prints there too (if a monitor is not
-// in DNS). So this function redirects standard output to standard error and returns a descriptor of the
-// original one; -1 if it was closed. The descriptor stays open, so the reader gets end-of-file only when the
-// process ends.
+// Programs expect only the ready line on standard output, but librados also prints there, for example if a
+// monitor is not in DNS. So this function redirects standard output to standard error. It returns a
+// descriptor of the original standard output, or -1 if that was closed. The descriptor stays open, so the
+// reader gets end-of-file only when the process ends.
 int take_standard_output() {
     std::fflush(stdout);
     const int own = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
@@ -250,7 +250,8 @@ Status reload_tls_files() {
 }
 
 int run_process(const Program& program, int argc, char** argv) {
-    const sigset_t signals = block_signals();  // first, because an unblocked SIGHUP would end the process
+    const sigset_t signals = block_signals();  // this must be first, because an unblocked SIGHUP would end
+                                               // the process
     try {
         CLI::App app;
         app.name(program.name);

@@ -2,7 +2,7 @@
 // The common main() of the daemons: options, signals, the ready line, the service manager, the exit status.
 //
 // Exit status: 0 stopped by a signal; 1 a start or stop failed (the last line has the reason); 2 wrong
-// options or configuration: the service manager should not restart it.
+// options or configuration. With status 2 the service manager should not restart it.
 #pragma once
 
 #include <functional>
@@ -33,14 +33,14 @@ class Service {
     virtual ~Service() = default;
     // Its addresses and contents: "rdma://10.0.0.1:5555, 2 volumes".
     virtual std::string describe() const = 0;
-    // Reloads the settings that may change while it runs. kTimedOut: they may still take effect later. Other
-    // errors: settings that could not be read are unchanged.
+    // Reloads the settings that may change while it runs. After kTimedOut, they may still take effect later.
+    // After other errors, settings that could not be read are unchanged.
     virtual Status reload() = 0;
-    // Checks that its threads respond; waits at most a few seconds for each.
+    // Checks that its threads respond. Waits at most a few seconds for each.
     virtual Status check_alive() = 0;
     // Ends every part in order, even if some fail, and returns the first failure. After a failure (storage
-    // that does not finish, peers that do not answer) threads may still use objects that destructors would
-    // free: the process must exit without destructors.
+    // that does not finish, peers that do not answer), threads may still use objects that destructors would
+    // free. The process must then exit without destructors.
     virtual Status stop(const Step& next) = 0;
     Status stop() {
         return stop([](const std::string&, Nanoseconds) {});
@@ -67,7 +67,7 @@ struct Program {
     std::function<Result<std::unique_ptr<Service>>(const Step& next)> start;
 };
 
-// --tls-cert, --tls-key, --tls-ca, --tls-client-ca.
+// The options --tls-cert, --tls-key, --tls-ca and --tls-client-ca.
 void describe_tls(CLI::App& app, fabric::tls::Files& files);
 // Reloads the TLS files in use, for new connections.
 Status reload_tls_files();

@@ -44,7 +44,7 @@ void ServiceManager::ready(const std::string& status) const {
 }
 
 void ServiceManager::reloading() const {
-    // With this time the manager recognizes the READY=1 that ends this reload.
+    // This time lets the manager recognize the READY=1 that ends this reload.
     notify(fmt::format("RELOADING=1\nMONOTONIC_USEC={}", SystemClock().now().count / 1000));
 }
 

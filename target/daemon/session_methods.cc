@@ -14,7 +14,7 @@ using nlohmann::json;
 static json to_json(const block::CounterTotals& totals) {
     json out = json::object();
     totals.for_each([&](const char* name, const char*, uint64_t value) { out[name] = value; });
-    out["errors"] = totals.check_conditions;  // the same, under the name that operators expect
+    out["errors"] = totals.check_conditions;  // the same value under the name that operators expect
     return out;
 }
 
@@ -109,7 +109,7 @@ Result<ReloadedSecrets> reload_secrets(block::Service& service, const control::T
     if (!book) return book.status().within("nothing was changed");
     const size_t count = (*book)->names();
     known.replace((*book)->secrets());
-    // Once posted the change takes effect, even after a timeout here. The log has the time.
+    // Once posted, the change takes effect even after a timeout here. The log shows when.
     auto ended = ask_reactor<size_t>([&](auto take) {
         service.set_secrets(std::move(*book), [count, take](size_t sessions) {
             log::info("secrets reloaded: {} initiators are known; {} sessions ended", count, sessions);

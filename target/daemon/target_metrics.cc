@@ -180,7 +180,7 @@ Samples cache_samples(CachePart& cache) {
     auto gauge = [&out](const char* name, const char* help, double value) {
         out.push_back({name, help, Sample::Kind::kGauge, {}, value});
     };
-    // The list of engines contains real storage processes (--role rs) too.
+    // The list of engines also contains real storage processes (--role rs).
     const auto engines = std::count_if(info->engines.begin(), info->engines.end(), [](const auto& engine) {
         return engine.state != "joining" && engine.state != "storage";
     });

@@ -9,7 +9,7 @@
 
 namespace wss::daemon {
 
-// `cache` may be nullptr. All outlive the exporter.
+// `cache` may be nullptr. All arguments must outlive the exporter.
 void add_target_metrics(metrics::Exporter& exporter, block::Service& service, volume::VolumeSet& volumes,
                         CachePart* cache);
 

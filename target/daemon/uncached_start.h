@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // UncachedStart: protects volumes when a target that had a cache starts without one. Cache engines may hold
-// acknowledged writes that storage does not have. Without a cache those volumes stay closed: they would serve
-// old data, and a later start with a cache would destage old lines over newer writes.
+// acknowledged writes that storage does not have. Without a cache those volumes stay closed. Otherwise they
+// would serve old data, and a later start with a cache would destage old lines over newer writes.
 //
 // Thread-safety: immutable, except for its place among the observers of a table.
 #pragma once
@@ -16,11 +16,11 @@ namespace wss::daemon {
 
 class UncachedStart final : public volume::Observer {
   public:
-    // nullptr: no volume has such writes.
+    // Returns nullptr if no volume has such writes.
     static Result<std::unique_ptr<UncachedStart>> look(const volume::StateLock::Shared& state,
                                                        reactor::Reactor& reactor);
 
-    // Refuses to delete volumes with such writes: only a cache can remove them from engines.
+    // Refuses to delete volumes with such writes, because only a cache can remove them from engines.
     void follow_deletions(volume::VolumeSet::Options& options) const;
 
     Status may_open(const volume::Volume& volume) override;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The configuration of wss-cache: a TOML file, and options of the same names.
-// Documentation/examples/wss-cache.toml is the commented reference; a test reads it.
+// Documentation/examples/wss-cache.toml is the commented reference; a test parses it.
 #pragma once
 
 #include <string>
@@ -14,21 +14,23 @@
 namespace wss::engine {
 
 struct EngineConfig {
-    std::vector<std::string> join;       // storage engines
-    std::vector<std::string> listen;     // for clients
-    std::vector<std::string> advertise;  // sent to clients, in the order of `listen`; "": as in `listen`
+    std::vector<std::string> join;       // addresses of storage engines
+    std::vector<std::string> listen;     // addresses for clients
+    std::vector<std::string> advertise;  // addresses that are sent to clients, in the order of `listen`; "":
+                                         // the one in `listen`
     uint64_t memory = 1u << 30;
-    std::vector<volume::VolumeOptions> volumes;  // if any: real storage of the target in `join`, not a cache
+    std::vector<volume::VolumeOptions> volumes;  // if there are any, this process is real storage of the
+                                                 // target in `join`, and not a cache
     std::string control;                         // "": none
     std::string http;                            // "[HOST:]PORT"; "": none
-    std::string secret_file;  // NAME:SECRET of this process; "": neither side authenticates
+    std::string secret_file;  // NAME:SECRET of this process; "": no authentication on either side
     fabric::tls::Files tls;   // for every tls:// address
     uint32_t leave_seconds = 30;
     std::string log_level = "info";
 };
 
 constexpr uint32_t kLeaveSecondsMax = 3600;
-constexpr uint16_t kEnginePort = 5557;  // where clients connect
+constexpr uint16_t kEnginePort = 5557;  // the default port at which clients connect
 
 // Fill `config`, whose values are the defaults. After an error it is partly filled and must be discarded.
 Status read_engine_config(const std::string& path, EngineConfig& config);

@@ -49,7 +49,7 @@ Result<EngineDaemon::Net> EngineDaemon::open_net(std::string key, const fabric::
 }
 
 Result<size_t> EngineDaemon::net_for(const fabric::Address& address) {
-    // An RDMA address selects a device. Addresses of any other scheme share one net per scheme.
+    // An RDMA address selects a device. All addresses of any other scheme share one net.
     const std::string key = address.scheme == fabric::Scheme::kRdma ? address.host : std::string();
     const std::string name = fmt::format("{}/{}", static_cast<int>(address.scheme), key);
     for (size_t i = 0; i < nets_.size(); ++i)
@@ -99,8 +99,8 @@ Status EngineDaemon::run_start(const daemon::Step& next) {
     return Status::ok();
 }
 
-// The owner name for storage that has one owner at a time. It identifies the target that the storage belongs
-// to, whichever process serves it.
+// The owner name for storage that has one owner at a time. It identifies the target to which the storage
+// belongs, whichever process serves it.
 static std::string owner_of(const fabric::Address& target) {
     const bool anywhere = fabric::has_host(target.scheme) && !fabric::is_loopback(target.host);
     const std::string text = "storage of " + target.to_string() + (anywhere ? "" : daemon::machine_id());
@@ -282,7 +282,7 @@ Status EngineDaemon::stop(const daemon::Step& next) {
     if (left_future.wait_for(std::chrono::nanoseconds(leave.count)) == std::future_status::ready)
         home = left_future.get();
     if (!home && !first) log::error("{}", first.to_string());
-    if (!home) first = std::move(home);  // lost acknowledged writes matter more
+    if (!home) first = std::move(home);  // lost acknowledged writes are the more important failure
     next("connections", kCloseMax);
     reactor_.post([this, stopped] { engine_->stop([stopped] { stopped->set_value(); }); });
     const bool quiet =
@@ -299,8 +299,8 @@ Status EngineDaemon::stop(const daemon::Step& next) {
     return first;
 }
 
-// Closes the storage of the volumes, even after a failed step of a stop, because the process then exits
-// without destructors. Storage that does not answer a request cannot be closed.
+// Closes the storage of the volumes. This is done even after a failed step of a stop, because the process
+// then exits without destructors. Storage that does not answer a request cannot be closed.
 void EngineDaemon::close_volumes() {
     if (backends_.empty()) return;
     const auto released = daemon::ask_reactor<std::vector<const io::Backend*>>(
@@ -317,7 +317,7 @@ void EngineDaemon::close_volumes() {
                 config_.volumes[i].name, backends_[i]->describe());
     std::erase(backends_, nullptr);
     for (auto& backend : closing) backend->begin_close();
-}  // the destructors of `closing` wait for all of them
+}  // the destructors of `closing` wait until all are closed
 
 EngineDaemon::~EngineDaemon() {
     WSS_ASSERT(!thread_.joinable(), "stop() comes first");

@@ -2,7 +2,7 @@
 // EngineDaemon: a cache engine, or a storage process (--role rs), in one process: fabrics, the reactor and
 // its thread, cache::Engine, control socket.
 //
-// Thread-safety: start() and stop() from one thread, which is not the reactor's.
+// Thread-safety: start() and stop() are called from one thread, which is not the reactor's.
 #pragma once
 
 #include <memory>
@@ -23,7 +23,7 @@ class EngineDaemon final : public daemon::Service {
   public:
     // `next` is called before each step that may take a long time.
     static Result<std::unique_ptr<EngineDaemon>> start(const EngineConfig& config, const daemon::Step& next);
-    // Leaves the storage engines, which destage dirty lines first, within leave_seconds. A failure reports
+    // Leaves the storage engines, which first destage dirty lines, within leave_seconds. A failure reports
     // the number of lines that they did not destage, which are lost with the process.
     Status stop(const daemon::Step& next) override;
     using Service::stop;
@@ -34,7 +34,7 @@ class EngineDaemon final : public daemon::Service {
     Status check_alive() override;
 
     struct Net {
-        std::string key;  // names the addresses that share it
+        std::string key;  // identifies the addresses that share it
         std::unique_ptr<fabric::Fabric> fabric;
         std::unique_ptr<fabric::Poller> poller;
     };
@@ -52,17 +52,17 @@ class EngineDaemon final : public daemon::Service {
     void add_metrics();
 
     const EngineConfig config_;
-    NamedSecret secret_;  // of this engine; without a name: none
+    NamedSecret secret_;  // of this engine; empty name: none
     SystemClock clock_;
     Random random_{Random::entropy()};
     reactor::Reactor reactor_{clock_};
     std::vector<Net> nets_;
-    Net reach_;  // of real storage: connects to cache engines
+    Net reach_;  // used by real storage, which connects to cache engines
     std::vector<std::pair<fabric::Address, size_t>> join_;
     struct Place {
         fabric::Address address;
         size_t net = 0;
-        std::string told;                  // advertised to clients; "": `address`
+        std::string told;                  // the address that clients receive; "": `address`
         fabric::ReservedAddress reserved;  // until listen_all()
     };
     std::vector<Place> listen_;

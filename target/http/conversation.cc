@@ -21,7 +21,7 @@ constexpr const char* kContentSecurityPolicy =
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-// The socket, as a stream of the library. After the first failure all calls fail.
+// The socket as a stream of the library. After the first failure, all calls fail.
 class Connection final : public httplib::Stream {
   public:
     Connection(int fd, int stop, const Terms& terms) : fd_(fd), stop_(stop), terms_(terms) {}
@@ -83,7 +83,7 @@ class Connection final : public httplib::Stream {
         failed_ = true;
         return -1;
     }
-    // Waits for `events`. False: the deadline has passed, or the server stops.
+    // Waits for `events`. Returns false if the deadline has passed or the server is stopping.
     bool wait(short events) const {
         for (;;) {
             const int64_t left = (deadline_ - clock_.now()).count / 1'000'000;
@@ -117,7 +117,7 @@ class Connection final : public httplib::Stream {
     bool answering_ = false, failed_ = false;
     size_t left_ = 0;
     char buffer_[kHeadMax];
-    size_t begin_ = 0, end_ = 0;  // received bytes that are not read yet
+    size_t begin_ = 0, end_ = 0;  // received bytes that were not consumed yet
 };
 
 class Conversation final : private httplib::Server {
@@ -156,13 +156,13 @@ class Conversation final : private httplib::Server {
                     understood = true;
                     prepare(request);
                 });
-            // After a request that was not understood, the start of the next one is unknown.
+            // After a request that could not be parsed, the start of the next one is unknown.
             over_ |= !answered || !understood || closed || connection_.failed() || terms_.only_health;
         }
     }
 
   private:
-    // Newer versions of the library (0.18.7 of Debian 13) also expect the addresses of both ends.
+    // Newer versions of the library (0.18.7 in Debian 13) also expect the addresses of both ends.
     template <class Stream, class Prepare>
     bool process(Stream& stream, bool& closed, const Prepare& prepare) {
         const bool last = terms_.only_health;
@@ -234,7 +234,7 @@ class Conversation final : private httplib::Server {
     static void give(const Answer& answer, httplib::Response& response) {
         response.status = answer.status;
         response.set_content(answer.body, answer.type);
-        // Also for the page: after an upgrade, a browser must not use the old page.
+        // This also applies to the page: after an upgrade, a browser must not use the old page.
         response.set_header("Cache-Control", "no-store");
         response.set_header("Content-Security-Policy", kContentSecurityPolicy);
         response.set_header("Referrer-Policy", "no-referrer");
@@ -265,7 +265,7 @@ void refuse(int fd, const Status& status) {
     const std::string text = fmt::format(
         "HTTP/1.1 {} Refused\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{}",
         answer.status, answer.type, answer.body.size(), answer.body);
-    // A few hundred bytes fit into the buffer of a new connection.
+    // The buffer of a new connection has room for a few hundred bytes.
     (void)!send(fd, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 

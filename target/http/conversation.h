@@ -3,7 +3,7 @@
 // parses requests that pass check_head(), and formats answers. Methods, sizes and times are limited here,
 // because the library limits only single reads.
 //
-// Thread-safety: a function; each connection has a thread.
+// Thread-safety: converse() runs in a thread of its own for each connection.
 #pragma once
 
 #include <string>
@@ -14,13 +14,15 @@
 
 namespace wss::http {
 
-constexpr size_t kBodyMax = 1 << 20;  // of a change
+constexpr size_t kBodyMax = 1 << 20;  // body of a change
 
 struct Terms {
     bool may_change = false;
-    bool only_health = false;              // the normal client limit is reached
-    bool only_local = false;               // the Host: header, if there is one, must name this machine
-    Nanoseconds idle_max{};                // between requests; then the connection is closed
+    bool only_health = false;              // true if the normal client limit is reached
+    bool only_local = false;               // if true, the Host: header, if there is one, must name this
+                                           // machine
+    Nanoseconds idle_max{};                // maximum time between requests, after which the connection is
+                                           // closed
     Nanoseconds request_max = from_s(10);  // from the first byte of a request to its last
     Nanoseconds answer_max = from_s(30);   // a client that receives its answer more slowly is dropped
 };

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checks the head of a request: its first line and headers. cpp-httplib skips lines that it cannot parse and
 // decodes values. So it could disagree with a proxy about the end of a request, and mistake a part of one
-// client's request for the next request of another (request smuggling), or serve a path that the proxy does
-// not allow. Therefore it gets only heads that pass check_head().
+// client's request for another client's next request (request smuggling). It could also serve a path that the
+// proxy does not allow. Therefore it gets only heads that pass check_head().
 //
-// Thread-safety: a function.
+// Thread-safety: check_head() is a pure function.
 #pragma once
 
 #include <string_view>
@@ -14,9 +14,9 @@
 namespace wss::http {
 
 constexpr size_t kHeadMax = 16 << 10;
-constexpr size_t kLineMax = 8 << 10;  // with its line end; the library refuses longer ones
+constexpr size_t kLineMax = 8 << 10;  // includes the line end; the library refuses longer lines
 
-// `head`: all bytes up to and with the empty line, or the first kHeadMax bytes if they contain none.
+// `head`: all bytes up to and including the empty line, or the first kHeadMax bytes if they contain none.
 Status check_head(std::string_view head);
 
 }  // namespace wss::http

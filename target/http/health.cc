@@ -13,7 +13,7 @@ struct Health::Part {
     std::mutex m;
     std::condition_variable answered;
     bool is_open = false;  // a request is open
-    Nanoseconds asked{};   // start of the open request
+    Nanoseconds asked{};   // when the open request was sent
     std::string reason = "has not answered yet";
 
     void answer(std::string why) {

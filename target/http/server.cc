@@ -24,7 +24,7 @@ namespace {
 constexpr Nanoseconds kControlIdle = from_s(5 * 60);
 constexpr Nanoseconds kPortIdle = from_s(30);
 constexpr int kBacklog = 64;
-constexpr int kAcceptRetryMs = 100;  // out of descriptors
+constexpr int kAcceptRetryMs = 100;  // pause when there are no free descriptors
 
 void signal_event(const Descriptor& event) {
     const uint64_t one = 1;
@@ -67,7 +67,7 @@ Result<std::unique_ptr<Server>> Server::start_at_socket(const std::string& path,
 }
 
 // SO_REUSEADDR lets a restarted program bind the port at once, even if connections of its predecessor still
-// exist. Unlike SO_REUSEPORT it does not let two programs listen there.
+// exist. Unlike SO_REUSEPORT, it does not let two programs listen at the port.
 Result<Server::Listener> Server::listen_at_port(const std::string& address, std::string& bound) {
     auto wanted = resolve(address);
     if (!wanted) return wanted.status();
@@ -109,7 +109,8 @@ Server::Server(Listener listener, std::string address, Descriptor stop, Descript
       stop_(std::move(stop)),
       ended_(std::move(ended)),
       site_(site) {
-    // The threads of the server receive no signals: each inherits the signal mask of its creator.
+    // The threads of the server receive no signals, because each thread inherits the signal mask of its
+    // creator.
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
@@ -158,8 +159,8 @@ void Server::accept_loop() {
         if (fd >= 0) {
             admit(fd);
         } else if (errno != EINTR && errno != EAGAIN && errno != ECONNABORTED) {
-            // Out of descriptors or memory. The client stays in the backlog, which keeps the listening socket
-            // readable: without a pause this loop would spin.
+            // There are no free descriptors, or no memory. The client stays in the backlog, which keeps the
+            // listening socket readable: without a pause this loop would spin.
             if (poll(&fds[1], 1, kAcceptRetryMs) > 0) return;
         }
     }

@@ -10,9 +10,9 @@
 //
 // Each client has its own thread, so a long change does not delay others. Methods post tasks to reactors.
 // Everything is bounded: clients, sizes, time to send a request and to receive an answer, idle time. Beyond
-// its limit of clients, a port serves kHealthClientsMax more, but answers only their health checks.
+// its limit of clients, a port serves kHealthClientsMax more clients, but answers only their health checks.
 //
-// Thread-safety: start and stop() from one thread. Lifetime: `site` outlives the server.
+// Thread-safety: call the start functions and stop() from one thread. Lifetime: `site` outlives the server.
 #pragma once
 
 #include <condition_variable>
@@ -32,23 +32,23 @@ namespace wss::http {
 
 constexpr size_t kControlClientsMax = 16;
 constexpr size_t kPortClientsMax = 48;
-constexpr size_t kHealthClientsMax = 16;  // in addition to those
+constexpr size_t kHealthClientsMax = 16;  // in addition to the normal limit
 
 class Server {
   public:
-    // Replaces the socket of a program that has ended. Fails if that program runs.
+    // Replaces the socket of a program that has ended. Fails if that program is still running.
     static Result<std::unique_ptr<Server>> start_at_socket(const std::string& path, const Site& site);
     // `address`: "HOST:PORT", or "PORT" at 127.0.0.1. Fails if another program uses the port.
     static Result<std::unique_ptr<Server>> start_at_port(const std::string& address, const Site& site);
-    // Ends all connections and removes the socket. Fails if a handler still runs after `limit`: the server is
-    // leaked then, and the objects that its methods use must live as long as the process.
+    // Ends all connections and removes the socket. Fails if a handler still runs after `limit`. The server is
+    // leaked in that case, and the objects that its methods use must live as long as the process.
     static Status stop(std::unique_ptr<Server> server, Nanoseconds limit);
-    // As stop(), but waits for handlers without limit.
+    // Like stop(), but waits for handlers without a limit.
     ~Server();
     Server(const Server&) = delete;
     Server& operator=(const Server&) = delete;
 
-    // The path, or HOST:PORT as bound.
+    // The path, or HOST:PORT with the bound port.
     const std::string& address() const { return address_; }
 
   private:

@@ -5,12 +5,13 @@
 //   POST /api/v1/NOUN/VERB   a method that changes something; the body is the JSON of its parameters
 //   GET  /metrics            counters for Prometheus
 //   GET  /                   the status page, which polls the API (target/http/page); its files are at /page/
-//   GET  /livez, /readyz     200, or 503 with the reason: whether its threads respond; whether it is ready
+//   GET  /livez, /readyz whether the program's threads respond; whether it is ready: 200, or 503 with the
+//        reason
 //
 // An error is {"error": {"code": "not found", "message": "there is no volume disk0"}}, with a matching HTTP
-// status. Before open(), everything except health and static files (assets.h) is 503.
+// status. Before open(), every request except those for health and static files (assets.h) gets 503.
 //
-// Thread-safety: open() once; the rest from any thread at any time.
+// Thread-safety: open() is called once; the rest may be called from any thread at any time.
 // Lifetime: the arguments of open() outlive the servers of the site.
 #pragma once
 
@@ -30,8 +31,8 @@ struct Answer {
     int status = 200;
     std::string type = "application/json";
     std::string body;
-    std::string allow;  // of a 405: the allowed method
-    bool last = false;  // the connection ends after it
+    std::string allow;  // for a 405: the allowed method
+    bool last = false;  // the connection ends after this answer
 };
 
 using Query = std::multimap<std::string, std::string>;
@@ -52,10 +53,10 @@ class Site {
 
   private:
     Answer health(bool ready) const;
-    // "volume.list" of "/api/v1/volume/list".
+    // Converts "/api/v1/volume/list" to "volume.list".
     Result<std::string> method_of(const std::string& path) const;
 
-    std::atomic<bool> open_{false};  // stored with release after the members below
+    std::atomic<bool> open_{false};  // stored with memory order release, after the members below
     const control::Methods* methods_ = nullptr;
     const metrics::Exporter* exporter_ = nullptr;
     const Health* health_ = nullptr;

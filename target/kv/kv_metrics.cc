@@ -118,7 +118,7 @@ void add_fallbacks(std::vector<Sample>& out, const Json& info) {
              number_in(info, "traffic", fmt::format("fallback_{}", reason).c_str())});
 }
 
-// Bucket i of `info` counts requests shorter than 2^i microseconds that are in no smaller bucket.
+// Bucket i of `info` counts requests that took less than 2^i microseconds and are in no smaller bucket.
 void add_latency(std::vector<Sample>& out, const Json& info) {
     auto at = info.find("latency");
     if (at == info.end() || !at->contains("buckets_us_pow2")) return;

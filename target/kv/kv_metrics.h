@@ -7,7 +7,8 @@
 
 namespace wss::kv {
 
-// `info`: the status of a partition from KvPart::infos_json(). Empty or malformed: no samples.
+// `info`: the status of a partition from KvPart::infos_json(). If it is empty or malformed, there are no
+// samples.
 std::vector<metrics::Sample> kv_samples(const std::string& info);
 // `part` must outlive the exporter.
 void add_kv_metrics(metrics::Exporter& exporter, KvPart& part);

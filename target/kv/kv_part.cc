@@ -82,7 +82,7 @@ Status KvPart::open_log(Part& part, store::Options& store) {
     rocks.path = directory(part.number);
     rocks.identity = identity(part.number);
     rocks.sync = *durability == store::Durability::kSync;
-    // With durability "memory" the directory holds values that do not fit in memory, for this run only.
+    // With durability "memory", the directory holds values that do not fit in memory, and only for this run.
     rocks.fresh = *durability == store::Durability::kMemory;
     auto log = store::RocksLog::open(rocks);
     if (!log) return log.status();
@@ -90,7 +90,8 @@ Status KvPart::open_log(Part& part, store::Options& store) {
     return Status::ok();
 }
 
-// One lane per address. Several partitions share one lane, so their addresses must be of one fabric.
+// There is one lane per address. Several partitions share one lane, so their addresses must belong to one
+// fabric.
 Status KvPart::open_lanes() {
     WSS_TRY(reactor_.ready());
     for (const std::string& uri : options_.listen) {
@@ -155,7 +156,7 @@ Status KvPart::stop(uint32_t seconds) {
     if (!thread_.joinable()) return Status::ok();
     struct Waiting {
         std::promise<void> over;
-        size_t left = 0;  // on the reactor's thread
+        size_t left = 0;  // used on the reactor's thread
     };
     auto waiting = std::make_shared<Waiting>();
     waiting->left = parts_.size();

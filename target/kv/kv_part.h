@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// KvPart: partitions of the key-value store in a target: a thread, fabrics, and a Service for each partition.
+// KvPart: the partitions of the key-value store in a target, with their thread, their fabrics, and a Service
+// for each partition.
 //
-// Thread-safety: any thread may call ask_ready() and infos_json(), which use the partitions' thread. The rest
-// belongs to the daemon's thread. infos_json() and set_access() wait for the partitions' thread.
+// Thread-safety: any thread may call ask_ready() and infos_json(). The rest belongs to the daemon's thread.
+// infos_json() and set_access() wait for an answer of the partitions' thread.
 #pragma once
 
 #include <functional>
@@ -20,13 +21,13 @@
 
 namespace wss::kv {
 
-// Checks the options, also in combination.
+// Checks the options, each alone and in combination.
 Status check_options(const KvOptions& options);
 
 class KvPart {
   public:
-    // Recovers from the log, listens, and serves. `credentials`: for tls:// addresses, of clients and of
-    // other partitions.
+    // Recovers from the log, listens, and serves. `credentials`: those of clients and of other partitions,
+    // for tls:// addresses.
     static Result<std::unique_ptr<KvPart>> start(const KvOptions& options,
                                                  const fabric::tls::Credentials& credentials = {},
                                                  std::shared_ptr<const AccessRules> access = nullptr);
@@ -35,14 +36,16 @@ class KvPart {
     bool restricts() const { return access_ != nullptr; }
     // Closes the connections and writes the queued entries of the log.
     Status stop(uint32_t seconds);
-    // Without stop() it ends at once. Acknowledged writes are in the log as far as the durability promises.
+    // Without stop(), it ends at once. Acknowledged writes are then in the log as far as the durability
+    // promises.
     ~KvPart();
     KvPart(const KvPart&) = delete;
     KvPart& operator=(const KvPart&) = delete;
 
     // "kv partition 0 of 3 on tcp://127.0.0.1:5557"
     std::string describe() const;
-    // Calls `answer` on the partitions' thread with the reason why a partition is not ready; "": all are.
+    // Calls `answer` on the partitions' thread with the reason why a partition is not ready, or "" if all
+    // are.
     void ask_ready(std::function<void(std::string)> answer);
     // Service::info_json() of each partition; empty if the thread does not answer in time.
     std::vector<std::string> infos_json();
@@ -57,8 +60,8 @@ class KvPart {
         std::unique_ptr<store::RocksLog> log;
         std::unique_ptr<Service> service;
     };
-    std::string identity(uint32_t partition) const;   // of the data on disk
-    std::string directory(uint32_t partition) const;  // of its log; "": none
+    std::string identity(uint32_t partition) const;   // identity of the data on disk
+    std::string directory(uint32_t partition) const;  // directory of its log; "": none
     Status open();
     Status open_lanes();
     Status open_part(uint32_t number);

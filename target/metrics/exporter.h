@@ -3,8 +3,8 @@
 //
 // Each owner of counters registers a function that collects them on request, so nothing is counted twice.
 //
-// Thread-safety: all add() before the first text(). Any thread may call text(), and calls the functions.
-// Lifetime: the objects that the functions refer to outlive the exporter.
+// Thread-safety: all calls of add() precede the first text(). Any thread may call text(), which calls the
+// functions on that thread. Lifetime: the objects to which the functions refer outlive the exporter.
 #pragma once
 
 #include <functional>
@@ -25,8 +25,8 @@ struct Sample {
     std::string help;
     Kind kind = Kind::kCounter;
     std::vector<std::pair<std::string, std::string>> labels;
-    double value = 0;             // of a histogram: the sum of all values
-    std::vector<Bucket> buckets;  // of a histogram
+    double value = 0;             // for a histogram: the sum of all values
+    std::vector<Bucket> buckets;  // for a histogram
 };
 using Collect = std::function<std::vector<Sample>()>;
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Figures: rates and percentiles from counters, and their text format. Functions without state.
-// null means "unknown": it is drawn as a gap and written as a dash.
+// Figures: rates and percentiles from counters, and their text format. The functions have no state. null
+// means "unknown": it is drawn as a gap and written as a dash.
 
-// Change of a counter per second. Unknown if the counter is new or went backwards.
+// Change of a counter per second. It is unknown if the counter is new or went backwards.
 export function perSecond(before, after, seconds) {
   if (before === undefined || after === undefined || after < before || !(seconds > 0)) return null;
   return (after - before) / seconds;
 }
 
-// Sum of the changes per second over all members of an object. A member that is new, or that replaced another
-// one of the same name, adds nothing in the first interval.
+// Sum of the changes per second over all members of an object. A new member adds nothing in its first
+// interval, nor does one that replaced another of the same name.
 export function sumPerSecond(before, after, seconds, pick) {
   if (before === undefined || after === undefined) return null;
   let sum = 0;
@@ -20,15 +20,15 @@ export function sumPerSecond(before, after, seconds, pick) {
   return sum;
 }
 
-// The difference of two histograms; null if nothing was added, or a bucket went backwards.
+// The difference of two histograms. It is null if nothing was added, or if a bucket went backwards.
 export function moreThan(before, after) {
   if (before === undefined || after === undefined) return null;
   const more = after.map((count, i) => count - (before[i] ?? 0));
   return more.some((count) => count < 0) || !more.some((count) => count > 0) ? null : more;
 }
 
-// The percentile `share`, in microseconds. Bucket i has the values below 2^i µs that no smaller bucket has.
-// Values are assumed to be spread evenly within a bucket, as in Prometheus.
+// The percentile `share`, in microseconds. Bucket i counts the values below 2^i µs that no smaller bucket
+// counts. Values are assumed to be spread evenly within a bucket, as in Prometheus.
 export function percentile(buckets, share) {
   if (buckets === null) return null;
   let rest = share * buckets.reduce((sum, count) => sum + count, 0);

@@ -18,8 +18,8 @@ function element(tag, parent, name = "") {
   return made;
 }
 
-// `series`: [label, ...]. `write` converts a value to text. `options`: {logarithmic, baseTwo,
-// least, most}: the scale ends at `most`, or at the greatest value shown, but not below `least`.
+// `series`: [label, ...]. `write` converts a value to text. `options`: {logarithmic, baseTwo, least, most}.
+// The scale ends at `most`, or at the greatest value shown, but not below `least`.
 export class Graph {
   constructor(parent, title, series, write, options = {}) {
     this.title = title;
@@ -42,7 +42,7 @@ export class Graph {
     graphs.push(this);
   }
 
-  // Adds one value per series; null: unknown.
+  // Adds one value per series; null means unknown.
   add(values) {
     const now = Date.now() / 1000;
     this.rows[0].push(now);
@@ -138,7 +138,7 @@ export function interrupt() {
   }
 }
 
-// Plots follow the width and the colours of the window.
+// Makes plots follow the width and the colours of the window.
 export function follow(container) {
   let width = 0;
   new ResizeObserver(() => {

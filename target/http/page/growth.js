@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counters whose growth is shown as a problem for a few minutes, the range of the corresponding Prometheus alert
-// (tools/monitoring/alerts.yaml). Only growth since the page was opened is known.
+// Counters whose growth is shown as a problem for a few minutes. The time is the range of the corresponding
+// Prometheus alert (tools/monitoring/alerts.yaml). Only growth since the page was opened is known.
 import { clock, plural } from "./figures.js";
 import { partitionsOf } from "./problems.js";
 
@@ -31,7 +31,7 @@ export class Growth {
   #seen = new Map(); // key -> [{more, when}], oldest first
   #counters = [];
 
-  // `old`: statistics of the previous sample of the same process; undefined: none.
+  // `old`: statistics of the previous sample of the same process, or undefined.
   note(stats, old, now) {
     this.#counters = countersOf(stats);
     const before = new Map(old === undefined ? [] : countersOf(old).map(({ key, value }) => [key, value]));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The status page: shows the samples of the pollers as headline, problems, graphs and tables.
+// The status page: shows the samples of the pollers as a headline, problems, graphs and tables.
 import { bytes, bytesPerSecond, clock, count, countPerSecond, duration, microseconds, moreThan, percent, percentile,
   perSecond, plural, sumPerSecond } from "./figures.js";
 import { Graph, follow, interrupt, show } from "./graphs.js";
@@ -9,22 +9,23 @@ import { isEngine, partitionsOf, problemsOf } from "./problems.js";
 import { Table, fillMap, partitionColumns, sessionColumns, setText, storageColumns, volumeColumns } from "./tables.js";
 
 const NO_ANSWER_MS = 3000;  // time without an answer after which the headline reports it
-const GONE_MAX = 64;     // engines that left
-const RECENT_MS = 300000; // how long after the last error a volume is a problem; the same as in the alert
+const GONE_MAX = 64;     // maximum number of engines that left
+const RECENT_MS = 300000; // time after the last error during which a volume counts as a problem, as in the
+                          // alert
 const SHARES = [0.5, 0.99, 0.999];
 
 const byId = (id) => document.getElementById(id);
 
 const state = {
   health: null,         // {ready, text}
-  answered: new Date(), // time of the last answer; at first, when the page was opened
+  answered: new Date(), // time of the last answer; initially the time when the page was opened
   refusal: null,        // error of the API in the last round
   dataAt: null,         // Date of the last sample
   sample: null,
-  engines: new Map(),   // identity -> engine, of the last sample
+  engines: new Map(),   // identity -> engine, from the last sample
   gone: new Map(),      // identity -> {engine, when}
-  growth: new Growth(), // of counters, in the last minutes
-  failures: new Map(),  // volume -> {errors, since, last}: of commands, recently
+  growth: new Growth(), // growth of counters in the last minutes
+  failures: new Map(),  // volume -> {errors, since, last}: recent failures of commands
 };
 
 // The previous sample, for rates; null after a restart of the program.
@@ -34,7 +35,8 @@ function before(sample) {
   return old;
 }
 
-// ---- Graphs: title, whether the program has the data (`has`), and values of two samples; a gauge needs one.
+// ---- Graphs: title, whether the program has the data (`has`), and values computed from two samples; a gauge
+// needs only one.
 
 const graphs = byId("graphs");
 const LATENCIES = ["p50", "p99", "p99.9"];
@@ -69,7 +71,9 @@ const GRAPHS = [
     has: (s) => s.stats.engine !== undefined,
     values: (now, old, seconds) => engineRates(now, old, seconds, ["to_storage_bytes", "from_storage_bytes"]) },
   { title: "To and from real storage", series: ["read", "written"], write: bytesPerSecond, options: { baseTwo: true, least: 2 ** 20 },
-    has: (s) => sum(s.stats.engine?.counters ?? {}, ["storage_reads", "storage_writes"]) > 0, // of a process with --role rs
+    has: (s) => sum(s.stats.engine?.counters ?? {}, ["storage_reads", "storage_writes"]) > 0, // a process
+                                                                                              // with --role
+                                                                                              // rs
     values: (now, old, seconds) => engineRates(now, old, seconds, ["storage_read_bytes", "storage_write_bytes"]) },
   { title: "Moves", series: ["done", "failed"], write: countPerSecond, options: { least: 10 },
     has: (s) => s.stats.engine !== undefined,
@@ -199,8 +203,8 @@ function fillStorages(sample) {
   if (list !== undefined) storages.fill(list, "wssctl engine status");
 }
 
-// ---- Cache engines. The program does not report engines that left. The page shows at most GONE_MAX of them,
-// until they return, the operator dismisses them, or the page is closed.
+// ---- Cache engines. The program does not report engines that left. The page shows at most GONE_MAX of them.
+// Each is shown until it returns, the operator dismisses it, or the page is closed.
 
 function noteEngines(cache) {
   const now = new Map(cache.engines.map((engine) => [engine.identity, engine]));
@@ -272,7 +276,7 @@ function showHealth() {
       return item;
     }));
   }
-  // Not in the headline, because screen readers read it aloud at each change.
+  // This text is not in the headline, because screen readers read the headline aloud at each change.
   if (headline.startsWith("No answer since")) setText(byId("program"), `${location.host}: the last answer came ${duration(Date.now() - state.answered)} ago`);
   const stale = headline.startsWith("No answer") || (state.dataAt !== null && Date.now() - state.dataAt > 2 * NO_ANSWER_MS);
   byId("data").classList.toggle("stale", stale);
@@ -317,7 +321,7 @@ pollData((sample) => {
 setInterval(() => { if (document.visibilityState === "visible") showHealth(); }, 1000);
 
 document.addEventListener("visibilitychange", () => {
-  // A hidden page does not poll, so missing answers are not the program's fault.
+  // A hidden page does not poll, so it must not report missing answers as the program's fault.
   if (document.visibilityState === "visible") state.answered = new Date();
   else interrupt();
 });

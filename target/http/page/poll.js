@@ -3,14 +3,14 @@
 // while its counters wait for a thread that does not respond.
 //
 // A loop has at most one open request, begins a round once a second, and pauses while the page is hidden. So
-// ten pages have 20 connections. A program serves 48 (target/http/server.h).
+// ten pages use 20 connections. A program serves 48 (target/http/server.h).
 
 const ROUND_MS = 1000;
 const HEALTH_MAX_MS = 10000; // the program needs less than a second
 const DATA_MAX_MS = 30000;   // the program waits up to 5 s for each of its threads
 const SLOW_ROUNDS = 5;       // long lists are fetched only in every fifth round
 
-// An error answer of the program.
+// An error response of the program.
 export class Refusal extends Error {}
 
 async function get(address, limit, read) {
@@ -41,7 +41,7 @@ async function forever(round) {
     try {
       (await round())();
     } catch (error) {
-      console.error(error); // an error of the page itself: continue
+      console.error(error); // an error in the page itself: continue
     }
     await new Promise((resolve) => setTimeout(resolve, Math.max(100, ROUND_MS - (performance.now() - begin))));
   }
@@ -61,8 +61,8 @@ export function pollHealth(answered, unanswered) {
   });
 }
 
-// The answer of a method, if the program has it. After an error it is {refused: why}, so that the page can
-// show the other parts.
+// Returns the answer of a method, if the program has the method. After an error it returns {refused: why}, so
+// that the page can show the other parts.
 async function part(methods, method) {
   if (!(method in methods)) return undefined;
   try {
@@ -73,9 +73,9 @@ async function part(methods, method) {
   }
 }
 
-// Calls `answered(sample)` after each round; `refused(why)` if the program answers with an error;
-// `unanswered()` if it does not answer. A sample: {at, ping, stats, latency, volumes, sessions}; a part that
-// the program does not have is undefined.
+// Calls `answered(sample)` after each round, `refused(why)` if the program answers with an error, and
+// `unanswered()` if it does not answer. A sample is {at, ping, stats, latency, volumes, sessions}. A part
+// that the program does not have is undefined.
 export function pollData(answered, refused, unanswered) {
   let started, methods, sessions, round = 0;
   return forever(async () => {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Problems: the list that an operator should see first. Functions without state.
+// Problems: the list that an operator should see first. The functions have no state.
 import { bytes, clock, count, duration, percent, plural } from "./figures.js";
 
 const bad = (text) => ({ severity: "bad", text });
-// The limits of alerts.yaml.
+// The same limits as in alerts.yaml.
 const NEARLY = 0.9;         // used share of a limit
 const DIRTY_SHARE = 0.45;   // dirty share of the cache's lines
 const DIRTY_MS = 60000;     // age of dirty data
@@ -26,7 +26,7 @@ function ofCachedVolume(volume) {
   return found;
 }
 
-// The target's list of engines contains remote storage processes too.
+// The target's list of engines also contains remote storage processes.
 export const isEngine = (engine) => engine.state !== "storage";
 
 function ofCache(cache) {
@@ -88,8 +88,8 @@ function ofVolumes(volumes) {
     .map((volume) => bad(`Volume ${volume.name}: ${volume.trouble || "closed"}`));
 }
 
-// `gone`: engines that left while the page was open, with the time. `failures`: volumes with recent errors.
-// `growth`: of counters.
+// `gone`: engines that left while the page was open, with the times. `failures`: volumes with recent errors.
+// `growth`: recent growth of counters.
 export function problemsOf(sample, { gone, failures, growth }) {
   const { stats } = sample;
   const found = [];

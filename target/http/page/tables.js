@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tables and the map of cache engines. Rows keep their nodes from round to round, so that text can be
-// selected and read aloud. All strings are set as textContent, as they may come from other parties.
+// selected and read aloud. All strings are set as textContent, because they may come from other parties.
 import { bytes, bytesPerSecond, clock, count, countPerSecond, percent, plural } from "./figures.js";
 
 const ROWS_MAX = 100; // for more (up to 1024 sessions) use wssctl
@@ -33,7 +33,7 @@ function keep(parent, items, keyOf, make, fill) {
 }
 
 // A column: {title, text(item), kind}. `text(item)` is a string, or {severity, text}. `kind` is the class of
-// the cells; "number" is right-aligned.
+// the cells; cells of class "number" are right-aligned.
 export class Table {
   constructor(table, columns, keyOf) {
     this.columns = columns;
