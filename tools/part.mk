@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# One program for each folder of tools/ with C++ sources, except ycsb, which is a library.
+# Builds one program for each folder of tools/ with C++ sources, except ycsb, which is a library.
 TOOL_SOURCES := $(sort $(shell find tools -name '*.cc'))
 
 # Workloads of the key-value store, for kvctl and the tests.
@@ -27,7 +27,7 @@ $(BUILD)/$(1): $(patsubst %.cc,$(BUILD)/%.o,$(wildcard tools/$(1)/*.cc)) $$(LIBS
 	$$(Q)$$(CXX) $$(LDFLAGS) -o $$@ $$^ $$(LDLIBS) $$(LDLIBS_$(1))
 endef
 LIBS_kvctl := $(YCSB)
-# For the text format of Prometheus (wssctl metrics).
+# provides the text format of Prometheus (wssctl metrics)
 LIBS_wssctl := $(BUILD)/libtarget.a
 LDLIBS_wssctl := -lprometheus-cpp-core
 TOOLS := $(filter-out ycsb,$(notdir $(patsubst %/,%,$(sort $(dir $(TOOL_SOURCES))))))
@@ -36,8 +36,8 @@ $(foreach t,$(TOOLS),$(eval $(call tool,$(t))))
 .PHONY: programs
 programs: $(BUILD)/wss-target $(BUILD)/wss-cache $(addprefix $(BUILD)/,$(TOOLS)) $(NBDKIT_PLUGIN) $(BUILD)/libwss.so $(RBD_PLUGIN)
 
-# make install DESTDIR=... PREFIX=/usr/local. `make modules-install` installs the module, because that needs the matching
-# kernel.
+# make install DESTDIR=... PREFIX=/usr/local. The module is installed by `make modules-install`, because that
+# needs the matching kernel.
 PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
 VERSION := $(shell sed -n 's/^\#define WSS_VERSION "\(.*\)"$$/\1/p' kernel/uapi/wss_version.h)

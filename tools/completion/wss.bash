@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Completion for bash of all programs of WSS: the program itself lists the possible words. If it lists none, files are offered.
+# Bash completion for all programs of WSS. The program itself lists the possible words. If it lists none,
+# files are offered.
 _wss_complete() {
     local IFS=$'\n'
     COMPREPLY=($("${COMP_WORDS[0]}" --complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))

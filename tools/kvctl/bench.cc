@@ -47,7 +47,7 @@ Result<Properties> collect(const Arguments& arguments) {
     }
     for (const std::string& file : arguments.files) WSS_TRY(properties.read_file(file));
     for (const std::string& property : arguments.properties) WSS_TRY(properties.set(property));
-    // Values with stamps have one field.
+    // Values that contain stamps have one field.
     if (arguments.verify) {
         auto plain = WorkloadOptions::from(properties);
         if (!plain) return plain.status();
@@ -86,7 +86,7 @@ double own_cpu_us() {
     return us(usage.ru_utime) + us(usage.ru_stime);
 }
 
-// Partitions of one process report the same process: count it once.
+// Partitions of one process report the same process, so count it once.
 Cpu cpu_now(kv::Client& client) {
     Cpu cpu{own_cpu_us(), 0};
     std::map<uint64_t, double> by_process;
@@ -241,7 +241,8 @@ Status Bench::phase(Phase which) {
     return Status::ok();
 }
 
-// Failed operations of a run are only counted, but a run needs all records of the load.
+// Failed operations of a run are only counted. A load must succeed completely, because the run needs all its
+// records.
 void Bench::check_result(Phase which, const ycsb::Measurements& measured) {
     if (measured.failed() == 0) return;
     const bool on_purpose = shared_.mischief.fault_every != 0;
@@ -272,7 +273,7 @@ void Bench::report(Phase, const RunResult& result) {
 
 Status Bench::finish() {
     if (shared_.checker == nullptr) return Status::ok();
-    // All acknowledged writes must still be there.
+    // All acknowledged writes must still be present.
     uint64_t count = static_cast<uint64_t>(workload_.insertions().last() + 1);
     Status read = read_everything(shared_, workload_, count, false);
     Status settled = settle_history(shared_);
@@ -297,7 +298,7 @@ void Bench::report_check() {
 }
 
 Status Bench::run() {
-    if (context_.client() == nullptr) return Status::ok();  // reported already
+    if (context_.client() == nullptr) return Status::ok();  // the error was already reported
     WSS_TRY(prepare());
     if (arguments_.phase != "run") WSS_TRY(phase(Phase::kLoad));
     if (arguments_.phase == "run" && shared_.checker != nullptr)

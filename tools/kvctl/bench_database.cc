@@ -44,7 +44,7 @@ class StoreDatabase final : public ycsb::Database {
                  std::span<const std::string> values) override;
     Status scan(const std::string& first, uint64_t count, uint64_t& found) override;
     ycsb::Lanes* lanes() override { return lanes_ ? &*lanes_ : nullptr; }
-    // read() without the values: a transaction that is checked and recorded.
+    // Like read(), but without the values: a transaction that is checked and recorded.
     Status read_items(std::span<const uint64_t> records, std::span<const std::string> keys);
     const kv::GetAll& last_read() const { return get_; }
 
@@ -69,14 +69,14 @@ class StoreDatabase final : public ycsb::Database {
     BenchShared& shared_;
     std::unique_ptr<kv::LocalClient> client_;
     std::optional<StoreLanes> lanes_;
-    CheckedSession* checked_;  // nullptr: not verified
+    CheckedSession* checked_;  // nullptr: reads and writes are not verified
     Random random_;
     kv::GetAll get_;
     kv::PutAll put_;
     kv::PutIf put_if_;
     kv::Scan scan_;
     std::vector<uint64_t> distinct_records_, prints_, deleted_;
-    std::vector<size_t> place_;  // of each requested key, among the distinct ones
+    std::vector<size_t> place_;  // for each requested key, its position among the distinct keys
     std::vector<kv::Timestamp> floors_;
     std::vector<ReadItem> checked_items_;
     std::vector<kv::check::Expected> expected_;
@@ -112,7 +112,8 @@ Status StoreDatabase::read_items(std::span<const uint64_t> records, std::span<co
     return Status::ok();
 }
 
-// A partition forgets deletions after a while. This sets the timestamps that the session knows.
+// A partition forgets deletions after a while. This sets the timestamps of the deletions that the session
+// knows.
 void StoreDatabase::recall_deletions() {
     for (size_t i = 0; i < get_.items.size(); ++i) {
         kv::GetAll::Item& item = get_.items[i];
@@ -184,7 +185,8 @@ void StoreDatabase::note_deletions() {
     checked_->session->will_delete(deleted_);
 }
 
-// A dying client has sent any subset of its prepares and commits.
+// A half-done write is like that of a client that dies: an arbitrary subset of its prepares and commits was
+// sent.
 void StoreDatabase::draw_fault() {
     put_.fault = {};
     if (shared_.mischief.fault_every == 0 || ++writes_ % shared_.mischief.fault_every != 0) return;
@@ -214,7 +216,7 @@ void StoreDatabase::note_write(std::span<const uint64_t> records, Outcome outcom
         checked_->history->write(noted_, outcome == Outcome::kFailed);
 }
 
-// Notes the timestamps that the write's own must exceed. Algorithm::kNone guarantees nothing.
+// Notes the timestamps that the write's own timestamp must exceed. Algorithm::kNone guarantees nothing.
 void StoreDatabase::note_floors() {
     floors_.clear();
     if (checked_ == nullptr || shared_.options.algorithm == kv::Algorithm::kNone) return;
@@ -229,7 +231,7 @@ void StoreDatabase::end_write(std::span<const uint64_t> records, const Writer& w
                                                         : Outcome::kFailed;
     if (checked_ != nullptr) checked_->session->end_write(writer, outcome, put_.timestamp, prints_, floors_);
     note_write(records, outcome, put_.timestamp, writer);
-    if (half_done) put_.status = Status::ok();  // as intended
+    if (half_done) put_.status = Status::ok();  // the write was left half-done on purpose
 }
 
 Status StoreDatabase::write(std::span<const uint64_t> records, std::span<const std::string> keys,
@@ -246,7 +248,7 @@ Status StoreDatabase::write(std::span<const uint64_t> records, std::span<const s
     return put_.status;
 }
 
-// Reads one key and replaces the version found. Of several concurrent attempts one succeeds.
+// Reads one key and replaces the version that it found. Of several concurrent attempts, one succeeds.
 Status StoreDatabase::replace(uint64_t record, const std::string& key, const std::string& value) {
     WSS_TRY(read_items({&record, 1}, {&key, 1}));
     put_if_.key = key;
@@ -277,7 +279,8 @@ Status StoreDatabase::replace(uint64_t record, const std::string& key, const std
     return lost ? Status::ok() : put_if_.status;
 }
 
-// Reads the keys and writes some of them, if none has changed. Of several that conflict at most one succeeds.
+// Reads the keys, and writes some of them if none has changed. Of several conflicting attempts, at most one
+// succeeds.
 Status StoreDatabase::update(std::span<const uint64_t> records, std::span<const std::string> keys,
                              std::span<const std::string> values) {
     WSS_TRY(read_items(records, keys));
@@ -327,8 +330,8 @@ void StoreDatabase::end_update(std::span<const uint64_t> records, const Writer& 
     checked_->history->write_if(noted_reads_, noted_);
 }
 
-// Scans from `first` in the order of (partition, key). YCSB expects the order of keys, which a store that
-// distributes keys by hash has only within a partition.
+// Scans from `first` in the order of (partition, key). YCSB expects the order of keys. A store that
+// distributes keys by hash has this order only within a partition.
 Status StoreDatabase::scan(const std::string& first, uint64_t count, uint64_t& found) {
     scan_.prefix = "user";
     scan_.cursor = fmt::format("{}:{}", client_->partition_of(first), first);
@@ -382,7 +385,7 @@ static void note_as_load(BenchShared& shared, const kv::GetAll& read, uint64_t f
     for (size_t i = 0; i < read.items.size(); ++i)
         if (!read.items[i].timestamp.is_none())
             by_timestamp[read.items[i].timestamp.value].push_back({first + i, read.items[i].timestamp.value});
-    // A separate session for each transaction, because their order is unknown.
+    // Each transaction gets its own session, because the order of the transactions is unknown.
     for (const auto& [timestamp, items] : by_timestamp) {
         static std::atomic<uint64_t> loads{kv::check::kInitialSessions};
         kv::check::HistorySession session(*shared.history, loads.fetch_add(1));

@@ -19,8 +19,9 @@ namespace wss::kvctl {
 // Stress that `bench` adds to the workload.
 struct Mischief {
     uint32_t fault_every = 0;      // every n-th write is left half-done, like that of a dead client; 0: none
-    double conditional_share = 0;  // of updates: read the keys and write some, if none has changed
-    double delete_share = 0;       // of written keys
+    double conditional_share = 0;  // share of the updates that read the keys, and write some of them if none
+                                   // has changed
+    double delete_share = 0;       // share of the written keys that are deleted
 };
 
 // The checking state of one thread. It outlives the thread's database: writes of unknown outcome are resolved
@@ -34,7 +35,7 @@ struct CheckedSession {
         kv::Timestamp timestamp;
     };
     std::vector<Unknown> unknown;
-    // Timestamps of deletions that were read. A deletion has no stamp, but its timestamp proves that its
+    // Timestamps of deletions that were read. A deletion has no stamp, but its timestamp proves that the
     // write was committed.
     std::unordered_set<uint64_t> deletions;
 };
@@ -44,9 +45,10 @@ struct BenchShared {
     kv::Options options;
     Mischief mischief;
     std::unique_ptr<kv::check::Checker> checker;      // nullptr: no verification
-    std::unique_ptr<kv::check::HistoryFile> history;  // nullptr: none; only with a checker
+    std::unique_ptr<kv::check::HistoryFile> history;  // nullptr: no history; used only with a checker
     uint64_t seed = 1;
-    // Changes only between phases. A load reads nothing: earlier contents of the store are in no history.
+    // Changes only between phases. A load reads nothing, because earlier contents of the store are in no
+    // history.
     bool is_loading = false;
 
     std::mutex mutex;  // protects the members below
@@ -60,7 +62,7 @@ struct BenchShared {
 
 Result<std::unique_ptr<ycsb::Database>> open_database(BenchShared& shared, uint32_t thread);
 
-// Reads records [0, count) in transactions; no acknowledged write may be missing. With `as_load` the history
+// Reads records [0, count) in transactions. No acknowledged write may be missing. With `as_load`, the history
 // records the versions as the initial contents.
 Status read_everything(BenchShared& shared, const ycsb::Workload& workload, uint64_t count, bool as_load);
 // Resolves all writes of unknown outcome and completes the history.

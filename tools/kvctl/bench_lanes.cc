@@ -48,7 +48,8 @@ void StoreLanes::begin_write(uint32_t number, std::span<const std::string_view> 
     submit(put, number);
 }
 
-// Sends this lane's request before the next lane's request is built, so that the server works meanwhile.
+// Sends this lane's request before the next lane's request is built, so that the server works in the
+// meantime.
 void StoreLanes::submit(kv::Request& request, uint32_t number) {
     const size_t before = ended_.size();
     client_.submit(request, number);

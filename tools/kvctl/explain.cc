@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// kvctl explain: how a read obtained its values. kvctl snapshot. kvctl check.
+// kvctl explain: shows how a read obtained its values. Also kvctl snapshot and kvctl check.
 #include <cstdio>
 
 #include "lib/kv/check/history.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// kvctl info: status of every partition. kvctl watch-stats: changes of its counters.
+// kvctl info: the status of every partition. kvctl watch-stats: the changes of its counters.
 #include <poll.h>
 
 #include <cstdio>
@@ -10,7 +10,7 @@ namespace wss::kvctl {
 
 namespace {
 
-// One object for each partition; empty after reporting an error.
+// Returns one object for each partition, or none after it has reported an error.
 std::vector<Json> ask_all(Context& context) {
     std::vector<Json> all;
     kv::Client* client = context.client();
@@ -28,7 +28,7 @@ std::vector<Json> ask_all(Context& context) {
     return all;
 }
 
-// Sections as in Redis' INFO: "# Section" and name:value lines.
+// Prints sections as in Redis' INFO: "# Section", followed by name:value lines.
 void print_section(const std::string& title, const Json& object) {
     std::printf("# %s\n", title.c_str());
     for (const auto& [name, value] : object.items())

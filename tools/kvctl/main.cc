@@ -130,7 +130,7 @@ void add_options_of(const CLI::App& app, std::vector<std::string>& names) {
         if (!option->get_lnames().empty()) names.push_back("--" + option->get_lnames().front());
 }
 
-// A hint about the first unknown word; empty if there is none.
+// A hint about the first unknown word, or an empty string if there is none.
 std::string hint_at_word(const CLI::App& app) {
     std::vector<std::string> rest = app.remaining(true);
     if (rest.empty()) return {};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// kvctl put: one key, optionally with a condition. kvctl put-all: several keys as one transaction, optionally
-// with conditions. kvctl del: deletes keys as one transaction. kvctl incr: a counter.
+// kvctl put: writes one key, optionally with a condition. kvctl put-all: writes several keys as one
+// transaction, optionally with conditions. kvctl del: deletes keys as one transaction. kvctl incr: increments
+// a counter.
 #include <cstdio>
 
 #include "lib/kv/client/counter.h"
@@ -20,7 +21,7 @@ void print_written(Context& context, const kv::Request& request, kv::Timestamp t
     if (context.json) return context.print({{"timestamp", timestamp.value}, {"rounds", request.rounds}});
 }
 
-// `key` failed a condition.
+// Reports that `key` failed a condition.
 void print_present(const std::string& key, kv::Timestamp present) {
     if (present.is_none())
         std::fprintf(stderr, "kvctl: not written: %s is now absent\n", key.c_str());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// kvctl scan: keys by prefix. kvctl export and import: all of them, as JSON lines that txn's "put" accepts,
-// one key per line. A key that expires has "expires", in milliseconds since 1970.
+// kvctl scan: lists keys by prefix. kvctl export and import: all keys, as JSON lines that the "put" of kvctl
+// txn accepts, one key per line. A key that expires has "expires", in milliseconds since 1970.
 #include <cstdio>
 #include <fstream>
 #include <functional>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint32_t kPageKeys = 256;
 constexpr uint32_t kImportKeysMax = kv::kItemsMax;
-// Maximum number of bytes of one transaction of an import. A partition accepts at most kTransactionBytesMax.
+// Maximum size of one transaction of an import, in bytes. A partition accepts at most kTransactionBytesMax.
 constexpr size_t kImportBytesMax = 4u << 20;
 
 constexpr uint64_t kExpiresMax_ms = (kv::kTicksMax + kv::kTicksEpoch_us) / 1000;
@@ -26,7 +26,7 @@ struct ScanArguments {
     bool values = false, ttl = false;
 };
 
-// Calls `visit` for each row until it returns false. False after reporting an error.
+// Calls `visit` for each row until it returns false. Returns false after it has reported an error.
 bool for_each_row(Context& context, kv::Scan& request,
                   const std::function<bool(const kv::Scan::Row&)>& visit) {
     do {
@@ -105,7 +105,8 @@ Result<ImportedRow> parse_row(const std::string& line) {
     return imported;
 }
 
-// When a key expires; `unix_ms` 0: never. A time before the epoch of timestamps becomes their first moment.
+// The time when a key expires. `unix_ms` 0 means never. A time before the epoch of timestamps is replaced by
+// the epoch.
 kv::Timestamp moment_of(uint64_t unix_ms) {
     if (unix_ms == 0) return {};
     const uint64_t unix_us = unix_ms * 1000;
@@ -149,7 +150,7 @@ class Importer {
     const uint32_t keys_;
     kv::PutAll request_;
     uint64_t expires_ms_ = 0;
-    size_t bytes_ = 0;  // of the next transaction
+    size_t bytes_ = 0;  // size of the next transaction
     uint64_t written_ = 0, expired_ = 0;
 };
 

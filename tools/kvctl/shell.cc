@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// kvctl shell: the same commands, one per line, on one connection; with history and completion of commands on
-// a terminal.
+// kvctl shell: the same commands, one per line, on one connection. On a terminal it offers a history, and
+// completion of commands.
 #include <histedit.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kHistoryLines = 1000;
 
-// Splits at blanks, with 'single' and "double" quotes and \ as in a shell; nothing is expanded.
+// Splits at blanks, with 'single' and "double" quotes and \ as in a shell. Nothing is expanded.
 Result<std::vector<std::string>> split(std::string_view line) {
     std::vector<std::string> words;
     char quote = 0;
@@ -44,7 +44,7 @@ Result<std::vector<std::string>> split(std::string_view line) {
     return words;
 }
 
-// False: end the shell.
+// Returns false if the shell must end.
 bool run_line(Context& context, std::string_view line) {
     auto words = split(line);
     if (!words) {
@@ -109,7 +109,7 @@ class Editor {
     }
     ~Editor() {
         HistEvent event;
-        // The history may contain values: only the owner may read it.
+        // The history may contain values, so only the owner may read it.
         mode_t mask = umask(077);
         if (!path_.empty()) history(history_, &event, H_SAVE, path_.c_str());
         umask(mask);
@@ -119,7 +119,7 @@ class Editor {
     Editor(const Editor&) = delete;
     Editor& operator=(const Editor&) = delete;
 
-    // nullptr at the end of the input.
+    // Returns nullptr at the end of the input.
     const char* line() {
         int length = 0;
         const char* text = el_gets(editor_, &length);
@@ -142,7 +142,7 @@ void shell(Context& context) {
         }
         return;
     }
-    if (context.client() == nullptr) return;  // report it now, not at the first command
+    if (context.client() == nullptr) return;  // report the error now, not at the first command
     std::printf("%u partition%s; 'help' lists the commands, 'exit' ends\n", context.client()->partitions(),
                 context.client()->partitions() == 1 ? "" : "s");
     Editor editor;

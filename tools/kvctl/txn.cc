@@ -5,8 +5,8 @@
 //   {"put": {"a": "1", "b": "2"}, "del": ["c"], "ttl_ms": 1000}
 //   {"if": {"a": 5577006791947779410, "b": null}, "put": {"a": "1"}} if a has that timestamp and b is absent
 //   {"put": [{"key_base64": "...", "value_base64": "..."}]}          for bytes that are not text
-// The result of each is one line. A failed line results in {"error": ...}; the other lines are still
-// executed.
+// The result of each transaction is one line. For a failed line it is {"error": ...}; the other lines are
+// still executed.
 #include <cstdio>
 #include <fstream>
 #include <iostream>
@@ -127,7 +127,7 @@ Result<Transaction> parse(const std::string& text) {
     return txn;
 }
 
-// "get A B", "if A=123 D=absent put A=1 B=2 del C".
+// Parses "get A B" or "if A=123 D=absent put A=1 B=2 del C".
 Result<Transaction> parse_words(const std::vector<std::string>& words) {
     Transaction txn;
     std::string verb;
@@ -154,14 +154,15 @@ Result<Transaction> parse_words(const std::vector<std::string>& words) {
     return txn;
 }
 
-// The answer for a failed request. "denied": the client lacks a right.
+// The answer for a failed request. The member "denied" means that the client lacks a right.
 Json failed(const Status& status) {
     Json answer{{"error", status.to_string()}};
     if (status.code() == Code::kPermission) answer["denied"] = true;
     return answer;
 }
 
-// Returns one object, with `error` if the transaction failed; null if there is no client (already reported).
+// Returns one object, with `error` if the transaction failed, or null if there is no client. That was already
+// reported.
 Json run(Context& context, Transaction txn) {
     kv::Client* client = context.client();
     if (client == nullptr) return nullptr;

@@ -4,9 +4,9 @@
 
 Usage: tools/monitoring/dashboards.py [--check]
 
-The files are in the tree so that they can be imported without this program. --check changes nothing, and
-fails if one of them is out of date. Each panel answers a question of an operator. Its description has the
-next step.
+The files are in the tree so that they can be imported without this program. With --check it changes nothing,
+and fails if a file is out of date. Each panel answers a question of an operator, and its description states
+the next step.
 """
 
 import json
@@ -18,7 +18,7 @@ FOLDER = Path(__file__).resolve().parent / "dashboards"
 COLUMNS = 24
 DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
 RATE = "[$__rate_interval]"
-# Selectors. Each variable selects all by default.
+# Selectors. By default each variable selects all its values.
 TARGET = 'instance=~"$instance"'
 VOLUME = 'instance=~"$instance", volume=~"$volume"'
 ENGINE = 'instance=~"$engine"'
@@ -37,7 +37,7 @@ class Panel:
     width: int = 12
     height: int = 8
     kind: str = "timeseries"
-    steps: tuple = ((None, "green"),)  # pairs of a value and the colour from this value on
+    steps: tuple = ((None, "green"),)  # pairs of a value and the colour from this value upwards
     line: bool = False  # the steps are lines in the graph
     most: float | None = None  # end of the axis
 
@@ -316,7 +316,7 @@ def options_of(panel: Panel) -> dict:
 def panel_json(panel: Panel, number: int, x: int, y: int) -> dict:
     defaults = {"unit": panel.unit, "min": 0, "thresholds": {"mode": "absolute", "steps": [{"value": value, "color": color} for value, color in panel.steps]}}
     if panel.kind == "stat" and panel.unit == "short":
-        defaults["decimals"] = 0  # increase() extrapolates whole numbers to fractions
+        defaults["decimals"] = 0  # increase() extrapolates, which turns whole numbers into fractions
     if panel.most is not None:
         defaults["max"] = panel.most
     if panel.kind == "timeseries":
@@ -350,7 +350,8 @@ def dashboard_json(dashboard: Dashboard) -> dict:
 
 
 def text_of(value, indent: str = "") -> str:
-    """JSON with one entry per line where it does not fit in one line: a diff shows the query that changed."""
+    """Returns JSON with one entry per line where a list does not fit in one line, so that a diff shows the
+    query that changed."""
     flat = json.dumps(value, ensure_ascii=False)
     if len(indent) + len(flat) <= 200 or not isinstance(value, (dict, list)) or not value:
         return flat

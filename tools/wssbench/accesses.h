@@ -18,11 +18,11 @@ struct Access {
     uint32_t length = 0;
 };
 
-// Belongs to one thread.
+// An object belongs to one thread.
 class Accesses {
   public:
     virtual ~Accesses() = default;
-    // Sets the next access. False: there are no more.
+    // Sets the next access. Returns false if there are no more.
     virtual bool next(Access& access) noexcept = 0;
 };
 
@@ -53,7 +53,7 @@ class SequentialAccesses final : public Accesses {
     SequentialAccesses(const Pattern& pattern, uint64_t thread, uint64_t threads)
         : pattern_(pattern),
           first_(pattern.span / pattern.bytes * thread / threads),
-          // With more threads than blocks some threads share one.
+          // With more threads than blocks, some threads share a block.
           count_(std::max<uint64_t>(pattern.span / pattern.bytes * (thread + 1) / threads - first_, 1)) {}
     bool next(Access& access) noexcept override {
         access = {pattern_.write, (first_ + at_++ % count_) * pattern_.bytes, pattern_.bytes};

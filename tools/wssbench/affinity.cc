@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// wssbench affinity: a query whose blocks lie on the storage of several nodes, with its operators on random
-// nodes, all where their blocks are, all elsewhere, or where lib/affinity places them (C, unsolved there).
+// wssbench affinity: a query whose blocks lie on the storage of several nodes. Its operators run on random
+// nodes, all where their blocks are, all elsewhere, or where lib/affinity places them. Paper C leaves this
+// placement open.
 //
-// The operators of the trace have a home each, as if the tables were partitioned by customer. The more homes
-// are on one node, the longer that node works alone if nobody reads remotely. Each turn first measures the
-// rates of local and remote reads. Our placement uses the medians of these rates so far. The bound is
+// Each operator of the trace has a home, as if the tables were partitioned by customer. The more homes are on
+// one node, the longer that node works alone if no node reads remotely. Each turn first measures the rates of
+// local and remote reads. Our placement uses the medians of the rates that were measured so far. The bound is
 // computed from the rates of the same turn.
 #include "tools/wssbench/affinity.h"
 
@@ -27,7 +28,8 @@ constexpr std::pair<const char*, std::optional<Policy>> kPlacements[] = {{"rando
                                                                          {"local", Policy::kLocal},
                                                                          {"remote", Policy::kRemote},
                                                                          {kOurs, std::nullopt}};
-// What the capacity rows measure: each node reads its own storage, that of the others, or all read node 0's.
+// What the capacity rows measure: each node reads its own storage, each reads the storage of the others, or
+// all read the storage of node 0.
 constexpr const char* kCapacities[] = {"local", "remote", "one storage"};
 
 const std::vector<uint32_t> kHot = {25, 40, 55, 70, 85, 100}, kQuickHot = {25, 55, 85};
@@ -35,7 +37,7 @@ const std::vector<uint32_t> kHot = {25, 40, 55, 70, 85, 100}, kQuickHot = {25, 5
 struct Arguments {
     std::string trace, size = "16K", file_size = "64M";
     std::vector<std::string> fabrics = {"tcp"}, paths;
-    std::vector<uint32_t> hot;  // empty: kHot, or kQuickHot
+    std::vector<uint32_t> hot;  // percentages of blocks on node 0; empty: kHot, or kQuickHot
     uint32_t nodes = 4, workers = 2, length = 16, stray = 0, accesses = 8000, delay_us = 1000;
     uint64_t seed = 1;
 };
@@ -74,7 +76,7 @@ class Group {
             return Status(Code::kUnavailable, "the rates of local and remote reads were not measured");
         affinity::Cluster cluster{arguments_.nodes, arguments_.workers, rates()};
         Policy chosen = policy ? *policy : affinity::choose(cluster, query.operators);
-        // Another seed for each turn, so that the median is not that of one random placement.
+        // Each turn uses another seed, so that the median is not that of a single random placement.
         QueryWork work(query.accesses, affinity::Schedule(cluster, query.operators, chosen, ++runs_),
                        options_);
         auto sample = cluster_->run(work, {.warm_up = 0, .seconds = 0}, settings_);
@@ -85,11 +87,11 @@ class Group {
     }
 
   private:
-    // The medians so far.
+    // The medians of the rates measured so far.
     affinity::Rates rates() const {
         auto rate = [&](const char* kind) { return summarise(measured_.at(kind)).median; };
         double local = rate("local") / arguments_.nodes, remote = rate("remote") / arguments_.nodes;
-        // A remote read contains a local one of the other node. A higher rate is noise.
+        // A remote read includes a local read on the other node. A higher remote rate is noise.
         return {local, std::min(remote, local), rate("one storage")};
     }
 
@@ -112,7 +114,7 @@ class Group {
         return started.status();
     }
 
-    // Random reads for each node.
+    // Makes random reads for each node.
     std::vector<std::vector<NodeAccess>> reads(const std::string& kind) const {
         constexpr size_t kReads = 4096;
         std::vector<std::vector<NodeAccess>> all(options_.nodes);
@@ -133,7 +135,7 @@ class Group {
     const std::shared_ptr<Storage> storage_;
     ClusterOptions options_;
     std::unique_ptr<NodeCluster> cluster_;
-    std::map<std::string, std::vector<double>> measured_;  // accesses per second of all nodes
+    std::map<std::string, std::vector<double>> measured_;  // accesses per second of all nodes together
     uint64_t runs_ = 0;
 };
 
@@ -160,7 +162,7 @@ Result<IoTrace> trace_of(const Arguments& arguments, uint64_t span) {
     return make_q3_trace(sizes->front(), span, arguments.accesses, arguments.seed);
 }
 
-// Bytes of each node's storage.
+// Number of bytes of each node's storage.
 Result<std::shared_ptr<Storage>> storage_of(const Context& context, const Arguments& arguments) {
     auto bytes = parse_size(arguments.file_size);
     if (!bytes) return bytes.status();
@@ -216,7 +218,7 @@ void affinity_figure(Context& context, const Arguments& arguments) {
     context.deliver(result);
 }
 
-// The bounds of the turns in accesses per second; shorter if a rate is missing.
+// The bounds of the turns, in accesses per second. There are fewer if a rate is missing.
 std::vector<double> bounds_of_turns(const Json& rows, const std::string& fabric, affinity::Cluster cluster,
                                     const affinity::Operators& operators) {
     std::vector<double> rates[std::size(kCapacities)], bounds;
@@ -235,7 +237,7 @@ std::vector<double> bounds_of_turns(const Json& rows, const std::string& fabric,
     return bounds;
 }
 
-// The row of one fabric and query; null if a placement or a rate is missing.
+// The row of one fabric and query, or null if a placement or a rate is missing.
 Json bound_of(const Json& rows, const std::string& fabric, const affinity::Cluster& cluster,
               const PlacedQuery& query) {
     Json bound = {{"of", fmt::format("{} % on one node", query.hot_percent)},
@@ -275,7 +277,7 @@ PlacedQuery place_trace(const IoTrace& trace, uint32_t nodes, uint32_t length, u
     std::vector<double> share(nodes, (100.0 - hot_percent) / 100 / (nodes - 1)), count(nodes);
     share[0] = hot_percent / 100.0;
     for (size_t first = 0; first < trace.accesses.size(); first += length) {
-        // The node that lacks most of its share.
+        // The node that is furthest below its share.
         auto all = static_cast<double>(query.operators.size() + 1);
         uint32_t home = 0;
         for (uint32_t node = 1; node < nodes; ++node)

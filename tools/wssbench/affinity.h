@@ -13,19 +13,19 @@ namespace wss::wssbench {
 
 // The operators of a query whose blocks lie on several nodes.
 struct PlacedQuery {
-    uint32_t hot_percent = 0;                       // of the blocks are on node 0
+    uint32_t hot_percent = 0;                       // percentage of the blocks that are on node 0
     std::vector<std::vector<NodeAccess>> accesses;  // by operator
     affinity::Operators operators;
 };
 
 // Divides a trace into operators of `length` consecutive accesses. Node 0 is the home of `hot_percent` of
-// them. The other nodes share the rest equally. `stray_percent` of the accesses of an operator are to blocks
-// of other nodes, chosen at random.
+// them. The other nodes share the rest equally. In each operator, `stray_percent` of the accesses go to
+// blocks of other nodes, which are chosen at random.
 PlacedQuery place_trace(const IoTrace& trace, uint32_t nodes, uint32_t length, uint32_t hot_percent,
                         uint32_t stray_percent);
 
-// Adds a bound for each fabric and query: the accesses per second that the rates in the rows of the same turn
-// allow, the ratio of our placement to it, and our gain over the best of the other placements.
+// Adds bounds for each fabric and query: the accesses per second that the rates in the rows of the same turn
+// allow, the ratio of our placement to that bound, and our gain over the best other placement.
 void add_affinity_bounds(Json& figure, affinity::Cluster cluster, const std::vector<PlacedQuery>& queries);
 
 }  // namespace wss::wssbench

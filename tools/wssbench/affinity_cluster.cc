@@ -10,7 +10,8 @@ Result<std::unique_ptr<NodeCluster>> NodeCluster::start(const ClusterOptions& op
         auto own = listen_at("shm", settings, storage), others = listen_at(options.fabric, settings, storage);
         if (!own) return own.status();
         if (!others) return others.status();
-        // The address that Program returns is the first one. That of shm needs no port, so it is known.
+        // The address that Program returns is the first one. The address of shm needs no port, so it is
+        // known.
         auto target = Program::start({"wss-target", "--listen", *others, "--listen", *own, "--volume",
                                       "bench=" + options.backends[node], "--reactors", "1", "--control", "",
                                       "--auth-off", "--log-level", "warning"});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nodes of the figure `affinity`: a wss-target for the storage of each, and a thread for its operators
+// Nodes of the figure `affinity`. Each has a wss-target for its storage, and a thread for its operators
 // (affinity_node.h). A node reaches its own storage over shm and that of the others over another fabric.
 #pragma once
 
@@ -11,9 +11,9 @@ namespace wss::wssbench {
 
 struct ClusterOptions {
     uint32_t nodes = 4, workers = 2;
-    uint32_t bytes = 16384;  // of the longest access
+    uint32_t bytes = 16384;  // length of the longest access
     std::string fabric = "tcp";
-    std::vector<std::string> backends;  // by node, as in wss-target --volume
+    std::vector<std::string> backends;  // the backend of each node, as in wss-target --volume
 };
 
 class NodeCluster {
@@ -21,7 +21,7 @@ class NodeCluster {
     // Starts the targets.
     static Result<std::unique_ptr<NodeCluster>> start(const ClusterOptions& options, const Settings& settings,
                                                       const Storage& storage);
-    // Runs `work` on all nodes. The sample also has "remote_percent", and "processor_percent" of this
+    // Runs `work` on all nodes. The sample also has "remote_percent", and "processor_percent" for this
     // machine.
     Result<Sample> run(Work& work, const Window& window, const Settings& settings) const;
 
@@ -34,7 +34,7 @@ class NodeCluster {
     Programs targets_;
 };
 
-// The same accesses again and again, which differ by node. For measuring rates.
+// Repeats the same accesses, which differ by node, to measure rates.
 class RepeatedWork final : public Work {
   public:
     explicit RepeatedWork(std::vector<std::vector<NodeAccess>> by_node) : by_node_(std::move(by_node)) {}
@@ -44,10 +44,10 @@ class RepeatedWork final : public Work {
     const std::vector<std::vector<NodeAccess>> by_node_;
 };
 
-// The operators of a query, each once, on the nodes that a schedule chooses.
+// Runs the operators of a query, each once, on the nodes that a schedule chooses.
 class QueryWork final : public Work {
   public:
-    // `operators`: the accesses of those in `schedule`; they outlive this.
+    // `operators`: the accesses of the operators in `schedule`. They must outlive this object.
     QueryWork(const std::vector<std::vector<NodeAccess>>& operators, affinity::Schedule schedule,
               const ClusterOptions& options)
         : operators_(operators),
@@ -61,7 +61,7 @@ class QueryWork final : public Work {
     std::mutex m_;
     affinity::Schedule schedule_;  // guarded by m_
     const size_t workers_;
-    std::vector<uint32_t> running_;  // by node and worker; guarded by m_
+    std::vector<uint32_t> running_;  // running operators by node and worker; guarded by m_
 };
 
 }  // namespace wss::wssbench

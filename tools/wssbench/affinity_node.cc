@@ -3,7 +3,7 @@
 
 namespace wss::wssbench {
 
-// The session to the target of one node. Each worker has the slot of its number.
+// The session to the target of one node. Each worker uses the slot with its own number.
 class NodeLoad::Link final : public SessionLink {
   public:
     Link(NodeLoad& node, bool remote)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // NodeLoad: a thread that is one node of a parallel database, for the figure `affinity`. It has a session to
-// the target of every node, and workers that run operators: a worker performs the accesses of one operator,
-// one after the other, each at the node that stores the block.
+// the target of every node, and workers that run operators. A worker performs the accesses of one operator,
+// one after another, each at the node that stores the block.
 //
 // All nodes begin at the same time, when every node is connected (StartingLine).
 #pragma once
@@ -17,25 +17,25 @@
 namespace wss::wssbench {
 
 struct NodeAccess {
-    uint32_t node;  // that stores the block
+    uint32_t node;  // the node that stores the block
     Access access;
 };
 
-// What the workers of all nodes do.
+// The work that the workers of all nodes do.
 //
 // Thread-safety: next() is called by the threads of all nodes.
 class Work {
   public:
     virtual ~Work() = default;
-    // The next operator of a worker, whose previous one has ended. No accesses: the worker stops. The result
-    // is valid until the next call for this worker.
+    // Returns the next operator of a worker, whose previous one has ended. If it has no accesses, the worker
+    // stops. The result is valid until the next call for this worker.
     virtual std::span<const NodeAccess> next(uint32_t node, uint32_t worker) = 0;
 };
 
 struct NodeOptions {
     uint32_t node = 0;
     uint32_t workers = 1;
-    uint32_t bytes = 512;                // of the longest access
+    uint32_t bytes = 512;                // length of the longest access
     std::vector<std::string> addresses;  // of the nodes' targets, for this node
     std::string volume = "bench";
 };
@@ -44,11 +44,11 @@ class NodeLoad;
 
 class StartingLine {
   public:
-    // Before the nodes' threads start.
+    // Called before the nodes' threads start.
     void add(NodeLoad& node) { nodes_.push_back(&node); }
-    // On a node's thread: it is connected. The last call starts all nodes.
+    // Called on a node's thread when it is connected. The last call starts all nodes.
     void arrive();
-    // On a node's thread: it failed, so the others must not wait for it.
+    // Called on a node's thread when it has failed, so that the others do not wait for it.
     void abandon();
 
   private:
@@ -59,12 +59,12 @@ class StartingLine {
 
 class NodeLoad final : public LoadThread {
   public:
-    // `work` and `line` outlive the thread.
+    // `work` and `line` must outlive the thread.
     static Result<std::unique_ptr<NodeLoad>> create(const NodeOptions& options, Work& work,
                                                     StartingLine& line);
     ~NodeLoad() override;
     bool ready() const override { return started_.load(std::memory_order_relaxed); }
-    // Accesses to the storage of other nodes; after join().
+    // Number of accesses to the storage of other nodes. Call it after join().
     uint64_t remote_accesses() const { return remote_; }
 
   private:

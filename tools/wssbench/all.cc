@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// wssbench all: every figure of the papers and the scaling table, one after the other, into a directory.
-// results.json has a card for each figure of the papers (card.h). figures.json has what each command printed,
-// with every turn. report.html has both. The files are written again after each figure, so that an
-// interruption keeps the finished ones, and --resume continues. A figure is the output of its own command;
-// those of the driver share one boot of each kernel.
+// wssbench all: measures every figure of the papers and the scaling table, one after another, and writes them
+// to a directory. results.json has a card for each figure of the papers (card.h). figures.json has the output
+// of each command, with every turn. report.html has both. The files are written again after each figure. So
+// an interruption keeps the finished figures, and --resume continues. A figure is the output of its own
+// command; the figures of the driver share one boot of each kernel.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -23,11 +23,11 @@ namespace {
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
-constexpr double kFigureSeconds = 86400;  // a bound for one figure, with many repeats
+constexpr double kFigureSeconds = 86400;  // time limit for one figure, with many repeats
 constexpr double kStopSeconds = 20;
 
-// A figure by its command. The words of a quick run select three points of each axis. The seconds are those
-// of two processors: the first estimate of the remaining time.
+// A figure, by its command. The words of a quick run select three points of each axis. The seconds are those
+// of a machine with two processors. They give the first estimate of the remaining time.
 struct Entry {
     std::string name;
     Words command, full, quick;
@@ -128,7 +128,7 @@ class Run {
         if (!context_.settings.no_progress) std::fprintf(stderr, "wssbench: all: %s\n", text.c_str());
     }
 
-    // Without the source tree the driver's figures are left out, unless the user has chosen one.
+    // Without the source tree, the driver's figures are left out, unless the user has chosen one.
     Status choose() {
         auto tree = source_tree();
         Words left_out;
@@ -192,7 +192,7 @@ class Run {
                             {"error", figure.status().to_string()}});
     }
 
-    // Runs the figure's command. An interrupted one prints its finished points.
+    // Runs the figure's command. If it is interrupted, it prints its finished points.
     Result<Json> of_command(const Entry& entry) {
         Words words = command_of(entry), call = words;
         call.emplace_back("--json");
@@ -252,8 +252,8 @@ class Run {
         return completed(std::move(*figure));
     }
 
-    // After an interruption: adds the figures that an earlier run or the machine had measured and that the
-    // report lacks.
+    // Called after an interruption: adds the figures that an earlier run or the machine had measured and that
+    // the report lacks.
     void add_rest() {
         for (const Entry* entry : chosen_) {
             std::string command = text_of(*entry);
@@ -274,7 +274,7 @@ class Run {
         return figure;
     }
 
-    // Estimates from the entries' seconds, corrected by this machine's speed so far.
+    // Estimates the remaining time from the entries' seconds, corrected by this machine's speed so far.
     double minutes_left(size_t done) const {
         double before = 0, after = 0;
         for (size_t i = 0; i < chosen_.size(); ++i) {

@@ -15,10 +15,10 @@ namespace wss::wssbench {
 
 namespace {
 
-constexpr size_t kTurnsMin = 5;     // as for the doubts (text.cc)
-constexpr double kAbout = 1.25;     // "about": within a quarter
-constexpr double kShort = 0.95;     // "short of": below this
-constexpr double kExceeded = 1.02;  // a limit is exceeded
+constexpr size_t kTurnsMin = 5;     // the same as for doubts (text.cc)
+constexpr double kAbout = 1.25;     // "about" means within a quarter
+constexpr double kShort = 0.95;     // "short of" means below this
+constexpr double kExceeded = 1.02;  // above this, a limit is exceeded
 
 const char* const kAgrees = "agrees";
 const char* const kDiffers = "differs";
@@ -27,7 +27,7 @@ const char* const kOpen = "not conclusive";
 struct Point {
     Json labels;
     std::string x;              // its category, or its number as text
-    std::vector<double> turns;  // of y
+    std::vector<double> turns;  // the values of y in each turn
     const Json* row;
 };
 
@@ -54,7 +54,7 @@ bool fits(const Json& labels, const Json& selector) {
     });
 }
 
-// The selector with numbers for @first and @last: the smallest and the largest among those that fit.
+// The selector with numbers in place of @first and @last: the smallest and the largest among those that fit.
 Json without_ends(Json selector, const std::vector<Json>& all) {
     const Json given = selector;
     for (auto& [key, wanted] : selector.items()) {
@@ -137,7 +137,7 @@ const Point* point_with(const std::vector<Point>& points, const Json& labels) {
     return found == points.end() ? nullptr : &*found;
 }
 
-// The labels of `of` with those of `to` in their place.
+// The labels `of`, with the labels `to` replacing those of the same name.
 Json replaced(Json of, const Json& to) {
     of.update(to);
     return of;
@@ -154,7 +154,7 @@ std::vector<Point> relative_to(const Json& base, const std::vector<Point>& point
     return relative;
 }
 
-// The labels, except those of x, that all points share, or that differ.
+// The labels that all points share, or those that differ, in both cases without the labels of x.
 Json labels_by(bool shared, const std::vector<Point>& points, const std::vector<std::string>& x) {
     Json found = Json::object();
     for (const Point& point : points)
@@ -167,7 +167,7 @@ Json labels_by(bool shared, const std::vector<Point>& points, const std::vector<
     return found;
 }
 
-// "operation read, bytes 512".
+// Returns text such as "operation read, bytes 512".
 std::string text_of_labels(const Json& labels) {
     std::vector<std::string> parts;
     for (const auto& [key, value] : labels.items())
@@ -186,7 +186,7 @@ std::string series_of(const Point& point, const Json& differing) {
     return parts.empty() ? "ours" : fmt::format("{}", fmt::join(parts, " "));
 }
 
-// The differing labels of a point.
+// Those labels of a point that differ between points.
 Json labels_in(const Point& point, const Json& differing) {
     Json labels = Json::object();
     for (const auto& [key, unused] : differing.items())
@@ -266,7 +266,8 @@ Json parts_of(const Json& parts, const Json& line) {
     return all;
 }
 
-// A bar for each point at a place. A point with a negative part has none: its total would be wrong.
+// Adds a bar for each point at a place. A point with a negative part gets none, because its total would be
+// wrong.
 void add_bars_at(const Json& stack, const std::vector<Point>& points, const std::vector<std::string>& x,
                  Json& bars) {
     Json differing = labels_by(false, points, x);
@@ -281,7 +282,7 @@ void add_bars_at(const Json& stack, const std::vector<Point>& points, const std:
     }
 }
 
-// The bars of the paper, and ours.
+// The bars of the paper, and our bars.
 Json stack_of(const Json& stack, const std::vector<Point>& points, const std::vector<std::string>& x,
               const Json& lines) {
     Json bars = Json::array();
@@ -314,14 +315,15 @@ const char* status_of(const Json& claim, double low, double high) {
     } else if (relation == "about") {
         agrees = low >= 1 / kAbout && high <= kAbout;
         differs = low > kAbout || high < 1 / kAbout;
-    } else {  // short of: nothing can exceed the limit, so a value above it shows unequal conditions
+    } else {  // "short of": nothing can exceed the limit, so a value above it shows that the conditions were
+              // unequal
         agrees = high < kShort;
         differs = low >= kShort && high <= kExceeded;
     }
     return agrees ? kAgrees : differs ? kDiffers : kOpen;
 }
 
-// Why a claim is open, or "".
+// Why a claim is open, or an empty string.
 std::string reason_of(const Json& claim, size_t turns, bool counted, double low, double high) {
     if (!counted && turns < kTurnsMin) return fmt::format("fewer than {} turns", kTurnsMin);
     if (status_of(claim, low, high) != kOpen) return "";
@@ -372,7 +374,7 @@ size_t count_of(const Json& claims, const char* status) {
         std::ranges::count_if(claims, [&](const Json& claim) { return claim["status"] == status; }));
 }
 
-// One line: the word, and the conclusion or the reason that decides it.
+// In one line: the verdict, and the conclusion or reason that decided it.
 std::string verdict_of(const Json& claims) {
     size_t all = claims.size(), agree = count_of(claims, kAgrees), differ = count_of(claims, kDiffers);
     if (all == 0) return "no conclusion of the paper applies to these values";
@@ -428,7 +430,7 @@ Json head_of_card(const Json& card) {
             {"values", quoted_values(card)}};
 }
 
-// The last line of an error, which has the cause: the lines before it are those of a log.
+// The last line of an error, which contains the cause: the lines before it are from a log.
 std::string last_line(const std::string& error) {
     size_t end = error.find_last_not_of(" |\n");
     if (end == std::string::npos) return error;
@@ -473,7 +475,7 @@ Json card_of(const Json& card, const Json& figure) {
 }
 
 std::string rdma_badge() {
-    // Only drivers of adapters name a type. In doubt, it is soft RDMA.
+    // Only drivers of adapters report a type. If in doubt, it is soft RDMA.
     std::error_code none;
     bool any = false, all = true;
     for (const auto& device : std::filesystem::directory_iterator("/sys/class/infiniband", none)) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// wssbench ceph: an image of a Ceph cluster on this host: by librbd (fio), through a target, and through a
-// target with two cache engines. A measurer of the source tree runs the cluster and measures one point at a
-// time.
+// wssbench ceph: an image of a Ceph cluster on this host, accessed by librbd (fio), through a target, and
+// through a target with two cache engines. A measurer of the source tree runs the cluster and measures one
+// point at a time.
 //
 // The OSDs hold their data in memory and run on the same processors, so the figures exclude the disks and the
 // network of a real cluster. `cpu_us` is the processor time of the client and of WSS's processes. `osd_us` is
-// that of the OSDs and the monitor, which serve reads by librbd but no hits. With shared memory the engines'
-// processors copy data to the client; with RDMA the adapter does that.
+// the processor time of the OSDs and the monitor, which serve reads by librbd but no hits. With shared memory
+// the engines' processors copy data to the client; with RDMA the adapter does that.
 #include "tools/wssbench/ceph.h"
 
 #include "lib/base/summary.h"
@@ -22,7 +22,7 @@ constexpr const char* kLibrbd = "librbd";
 constexpr const char* kTarget = "target";
 constexpr const char* kCold = "engines-cold";
 constexpr const char* kWarm = "engines-warm";
-constexpr double kStartSeconds = 600;  // of the cluster, and to fill the image
+constexpr double kStartSeconds = 600;  // time to start the cluster and to fill the image
 constexpr double kPointSeconds = 600;
 
 Result<Sample> sample_of(const Json& object) {
@@ -79,7 +79,7 @@ void ceph(Context& context) {
     context.deliver(run(context, figure));
 }
 
-// The row of reads of 4 KiB.
+// The row for reads of 4 KiB.
 const Json* read_by(const char* way, uint32_t depth, const Json& rows) {
     return row_of(rows, {{"way", way}, {"operation", "read"}, {"size", "4K"}, {"depth", depth}});
 }
@@ -88,7 +88,7 @@ double ratio(const Json& row, const Json& bound, const std::string& column) {
     return rounded(summarise(ratios_of_turns(row, bound, column)).median);
 }
 
-// Adds the processor time of client, WSS and OSDs together.
+// Adds the sum of the processor times of the client, WSS and the OSDs.
 Json with_all_cpu(Json row) {
     std::vector<double> all = turns_of(row, "cpu_us"), osds = turns_of(row, "osd_us");
     for (size_t turn = 0; turn < std::min(all.size(), osds.size()); ++turn) all[turn] += osds[turn];
@@ -99,7 +99,7 @@ Json with_all_cpu(Json row) {
 }  // namespace
 
 void add_ceph_ratios(Json& figure) {
-    const Json rows = figure["rows"];  // a copy: each new member of the figure moves its rows
+    const Json rows = figure["rows"];  // a copy, because each new member of the figure moves its rows
     const Json *direct = read_by(kLibrbd, kDepths[1], rows), *warm = read_by(kWarm, kDepths[1], rows);
     if (direct != nullptr && warm != nullptr) {
         figure["bound"] = "librbd's warm reads per second of processor time, OSDs included";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Written for clarity, not for speed. Only the class Wss uses the product's algorithm.
+// This is written for clarity, not for speed. Only the class Wss uses the product's algorithm.
 #include "tools/wssbench/contenders.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ struct KeyHash {
 template <typename Value>
 using KeyMap = std::unordered_map<LineKey, Value, KeyHash>;
 
-// A queue of keys with fast lookup; the front is the oldest.
+// A queue of keys with fast lookup. The front is the oldest key.
 class Queue {
   public:
     bool contains(LineKey key) const { return where_.count(key) != 0; }
@@ -195,7 +195,7 @@ class Lru {
     Queue queue_;
 };
 
-// The operations of target/cache for a read, without data.
+// Performs the operations of target/cache for a read, without data.
 class Wss {
   public:
     explicit Wss(uint32_t lines) : index_({.geometry = {}, .transient_lines = 16}) {
@@ -248,7 +248,7 @@ uint64_t s3fifo_hits(const Trace& trace, uint32_t lines) {
 uint64_t belady_hits(const Trace& trace, uint32_t lines) {
     std::vector<size_t> next = next_uses(trace);
     std::set<size_t>
-        cached;  // the next use of each line in the cache; lines that are never used again are not cached
+        cached;  // the next use of each line in the cache, without lines that are never used again
     uint64_t hits = 0;
     for (size_t i = 0; i < trace.accesses.size(); ++i) {
         hits += cached.erase(i);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Context: the settings and the output of results, which all sub-commands of wssbench share. The core of this
-// folder: measure (time, medians, interruption), figure (points in turns, rows), text (tables), report (the
-// HTML page, which page/*.js draws), load (threads that keep requests in flight), program (measured
-// processes). The other files are sub-commands and their parts; paper_d and lab contain several sub-commands.
+// folder consists of measure (time, medians, interruption), figure (points in turns, rows), text (tables),
+// report (the HTML page, which page/*.js draws), load (threads that keep requests in flight) and program
+// (measured processes). The other files are sub-commands and their parts. paper_d and lab contain several
+// sub-commands.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -21,24 +22,24 @@ constexpr int kDone = 0;
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
 
-// How to measure; options of every measuring command.
+// How to measure. Every command that measures has these options.
 struct Settings {
     double seconds = 1;    // of one measurement
     double warm_up = 0.3;  // before it
-    // In turns; the median is reported. With fewer turns no ratio is conclusive (text.cc).
+    // Number of turns, whose median is reported. With fewer turns no ratio is conclusive (text.cc).
     uint32_t repeats = 5;
-    bool quick = false;  // shorter measurements, once
+    bool quick = false;  // shorter measurements, each only once
     bool pin = true;     // pin threads to processors, if there are two or more
     bool no_progress = false;
-    std::string directory;  // for files; default: a temporary one under /var/tmp
-    std::string address;    // rdma://ADDRESS of this machine, for --fabric rdma
+    std::string directory;  // directory for files; default: a temporary one under /var/tmp
+    std::string address;    // address of this machine for --fabric rdma: rdma://ADDRESS
 };
 
 struct Context {
     bool json = false;
     int exit = kDone;
     Settings settings;
-    std::string command;  // as the user wrote it
+    std::string command;  // the command line as the user wrote it
 
     void fail(const Status& status);
     void print(const Json& answer) const;

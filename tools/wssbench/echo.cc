@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// wssbench echo: the network without storage, by connections, sizes, pinned and not (B figs 6, 7).
+// wssbench echo: the network without storage, by number of connections and by size, with threads pinned and
+// not pinned (B figs 6, 7).
 #include "tools/wssbench/remote_points.h"
 
 namespace wss::wssbench {

@@ -11,7 +11,7 @@ using Mode = EchoOptions::Mode;
 constexpr uint32_t kInlineWish = 256;
 
 // One connection. Operations end by the server's answer (kRead, kWrite, kPing) or by their own completion.
-// Operations that end in one turn start their successors with one post.
+// Operations that end in the same turn start their successors with one post.
 class EchoLoad::Link final : public fabric::ConnectionHandler {
   public:
     Link(EchoLoad& thread, std::unique_ptr<fabric::Region> memory)
@@ -41,7 +41,7 @@ class EchoLoad::Link final : public fabric::ConnectionHandler {
     void go(uint64_t slot) noexcept;
     void add(const fabric::WorkRequest& request, const fabric::Segment& segment) noexcept;
     void flush() noexcept;
-    // The peer's answer ends an operation, so only one in kSignalEvery sends is signalled, which keeps the
+    // The peer's answer ends an operation. So only one in kSignalEvery sends is signalled, which keeps the
     // send queue moving.
     bool signal() noexcept { return ++sends_ % kSignalEvery == 0; }
     void ended(uint64_t slot) noexcept;

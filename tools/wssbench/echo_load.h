@@ -12,15 +12,15 @@ namespace wss::wssbench {
 
 struct EchoOptions {
     enum class Mode : uint8_t {
-        kRead,       // send an Ask; the server WRITEs the data: the papers' RDMA echo
+        kRead,       // send an Ask; the server WRITEs the data (the papers' RDMA echo)
         kWrite,      // WRITE the data, send an Ask, and receive an answer
-        kPing,       // send, and receive a message of the same size
-        kRdmaRead,   // READs only, without the server's processor
-        kRdmaWrite,  // WRITEs only, without the server's processor
+        kPing,       // send a message, and receive one of the same size
+        kRdmaRead,   // only READs, which do not use the server's processor
+        kRdmaWrite,  // only WRITEs, which do not use the server's processor
     };
     Mode mode = Mode::kRead;
     uint32_t connections = 1;  // of this thread
-    uint32_t depth = 32;       // in flight on each
+    uint32_t depth = 32;       // operations in flight on each connection
     uint32_t bytes = 512;
     uint32_t burst = 1;  // kRdmaRead, kRdmaWrite: consecutive requests of `bytes` that form one operation
 };
@@ -46,7 +46,7 @@ class EchoLoad final : public LoadThread {
     std::unique_ptr<fabric::Poller> poller_;
     std::vector<std::unique_ptr<Link>> links_;
     size_t links_over_ = 0;
-    std::atomic<uint32_t> begun_{0};  // connections that carry operations
+    std::atomic<uint32_t> begun_{0};  // number of connections that carry operations
 };
 
 }  // namespace wss::wssbench

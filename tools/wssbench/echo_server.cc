@@ -25,7 +25,8 @@ class Peer final : public fabric::ConnectionHandler {
 
     Status take(fabric::ConnectRequest& request, fabric::Poller& poller, const fabric::Caps& caps);
 
-    // False: there is no connection. True: the peer is removed when the connection has closed.
+    // Returns false if there is no connection. If it returns true, the peer is removed when the connection
+    // has closed.
     bool close() noexcept {
         if (connection_) connection_->close();
         return connection_ != nullptr;
@@ -47,7 +48,7 @@ class Peer final : public fabric::ConnectionHandler {
     fabric::Segment segment(uint64_t slot, uint32_t length) const {
         return {message(slot), length, messages_->lkey()};
     }
-    // Fills in one or two work requests; returns their number.
+    // Fills in one or two work requests, and returns their number.
     size_t answer(uint64_t slot, uint32_t length, fabric::WorkRequest* requests,
                   fabric::Segment* segments) noexcept;
 
@@ -65,7 +66,7 @@ class Peer final : public fabric::ConnectionHandler {
     std::unique_ptr<fabric::Connection> connection_;
     uint32_t inline_max_ = 0;  // of the connection
     uint32_t answers_ = 0;
-    bool immediate_ = false;  // the device supports WRITE with immediate
+    bool immediate_ = false;  // whether the device supports WRITE with immediate
 };
 
 class Server final : public fabric::ListenHandler {
@@ -225,7 +226,7 @@ void serve(Context& context, const std::string& uri) {
     } look{reactor};
     look.now();
     reactor.run();
-    // Open connections end with the process; their handlers have nothing to clean up.
+    // Open connections end with the process. Their handlers have nothing to clean up.
     std::fflush(stdout);
     _exit(context.exit);
 }

@@ -5,12 +5,12 @@
 // A request is a SEND of Ask. The server's answer depends on the kind:
 //   kRead    a WRITE of `length` bytes of its memory to {address, rkey}, with `slot` as immediate value, like
 //            a target's answer to a read, but without SRP and storage. If the device has no WRITE with
-//            immediate (iWARP): a WRITE and a SEND
+//            immediate (iWARP), a WRITE and a SEND
 //   kWrite   a SEND; the client has WRITten the data to the server's region before the Ask
 //   kPing    a SEND of as many bytes as received
 //
-// For the client, a kWrite with its WRITE is one operation, as a kRead is. Pure RDMA READs and WRITEs need no
-// Ask.
+// For the client, a kWrite with its WRITE is one operation, just as a kRead is. Pure RDMA READs and WRITEs
+// need no Ask.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ struct Ask {
 };
 static_assert(sizeof(Ask) == 24);
 
-// Private data of the server's accept: its memory, which clients may read and write.
+// Private data of the server's accept: describes its memory, which clients may read and write.
 struct Offer {
     uint64_t address;
     uint64_t bytes;
@@ -46,7 +46,7 @@ constexpr uint32_t kEchoBytesMax = 1 << 20;  // of one request
 constexpr uint32_t kPingBytesMax = 64 << 10;
 constexpr uint16_t kEchoPort = 5557;
 
-// A secret that every wssbench contains: TLS has the same cost with it, but protects nothing.
+// A secret that every wssbench contains. With it TLS has its usual cost, but protects nothing.
 inline fabric::tls::Credentials echo_credentials() {
     const NamedSecret known{.name = "wssbench", .secret = Secret("known to everybody")};
     return {.files = {},

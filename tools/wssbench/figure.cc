@@ -28,7 +28,7 @@ class Progress {
     void show(size_t done, const Json& labels) {
         if (!shown_) return;
         double passed = seconds_now() - start_;
-        // The estimate moves from the planned time to the extrapolated one as more points are done.
+        // As more points are done, the estimate moves from the planned time to the extrapolated time.
         double share = static_cast<double>(done) / static_cast<double>(all_);
         double whole = done == 0 ? expected_ : (1 - share) * expected_ + share * passed / share;
         std::string text = fmt::format("wssbench: {}: {} of {}, about {:.0f} s left: {}", name_, done + 1,
@@ -90,7 +90,7 @@ std::string fabric_of(const Json& row, const Figure& figure) {
 Json rows_of(Context& context, const Figure& figure, const std::vector<Taken>& taken) {
     Json rows = Json::array();
     for (size_t i = 0; i < taken.size(); ++i) {
-        if (taken[i].samples.empty() && taken[i].failure) continue;  // interrupted before its turn
+        if (taken[i].samples.empty() && taken[i].failure) continue;  // it was interrupted before its turn
         Json row = figure.points[i].labels;
         if (!taken[i].samples.empty()) row.update(summary(taken[i].samples));
         if (row.contains("rate")) row["badge"] = badge_of(fabric_of(row, figure), figure.elsewhere, false);

@@ -11,7 +11,7 @@ namespace wss::wssbench {
 
 class IoLoad final : public LoadThread {
   public:
-    // `backend` outlives the thread. `depth` requests are in flight, each with a buffer of `bytes`.
+    // `backend` must outlive the thread. `depth` requests are in flight, each with a buffer of `bytes`.
     static Result<std::unique_ptr<LoadThread>> create(io::Backend& backend,
                                                       std::unique_ptr<Accesses> accesses, uint32_t depth,
                                                       uint32_t bytes);
@@ -40,7 +40,7 @@ class IoLoad final : public LoadThread {
 std::string backend_of(const std::string& method, uint32_t threads, const std::string& path, uint64_t bytes);
 const std::vector<std::string>& methods();
 
-// Makes a file of `bytes`, completely written: reads of holes would not access the storage.
+// Makes a file of `bytes` and writes it completely, because reads of holes would not access the storage.
 Status make_file(const std::string& path, uint64_t bytes);
 
 }  // namespace wss::wssbench

@@ -34,7 +34,7 @@ Result<Line> parse(const std::string& text) {
     return line;
 }
 
-// The start of each volume, if all are placed one after the other.
+// The start of each volume if all are placed one after another.
 std::map<uint32_t, uint64_t> lay_out(const std::vector<Line>& lines) {
     std::map<uint32_t, uint64_t> places;
     for (const Line& line : lines)
@@ -74,7 +74,7 @@ Result<IoTrace> read_io_trace(const std::string& path, uint64_t span) {
 }
 
 Result<IoTrace> make_q3_trace(uint32_t bytes, uint64_t span, size_t accesses, uint64_t seed) {
-    constexpr uint32_t kReaders = 8;  // of the scan
+    constexpr uint32_t kReaders = 8;  // number of readers of the scan
     constexpr uint64_t kPagesMin = 64;
     const uint64_t pages = span / bytes;
     if (pages < kPagesMin)
@@ -90,8 +90,8 @@ Result<IoTrace> make_q3_trace(uint32_t bytes, uint64_t span, size_t accesses, ui
         uint64_t reader = random.below(kReaders), part = customer / kReaders + 1;
         uint64_t page = std::min(reader * part + scanned[reader]++ % part, customer - 1);
         trace.accesses.push_back({false, page * bytes, bytes});
-        // A page of customers has some orders, at random places; an order has lineitems, adjacent to each
-        // other.
+        // A page of customers has some orders, at random places. An order has lineitems, which are adjacent
+        // to each other.
         for (uint64_t order = 0; order < 6; ++order) {
             trace.accesses.push_back({false, (customer + random.below(orders)) * bytes, bytes});
             uint64_t first = random.below(lineitem);

@@ -30,7 +30,7 @@ bool is_free(uint16_t port) {
 
 // The addresses of all partitions must be known before the first one starts. The ports are below the
 // ephemeral range (32768 and up), so that a free port stays free until its partition starts. Concurrent
-// processes usually draw from different ranges.
+// processes usually choose from different ranges.
 Result<std::string> free_tcp_address() {
     constexpr uint32_t kFirst = 20000, kRange = 100, kRanges = 120;
     static std::atomic<uint32_t> next{0};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// KvStore: a key-value store on this machine, a wss-target for each partition, and runs of kvctl bench on it.
+// KvStore: a key-value store on this machine, with a wss-target for each partition, and runs of kvctl bench
+// on it.
 #pragma once
 
 #include <map>
@@ -11,7 +12,7 @@
 
 namespace wss::wssbench {
 
-// kvctl measures whole seconds. Each measurement is a new client, so it needs a warm-up.
+// kvctl measures whole seconds. Each measurement uses a new client, so it needs a warm-up.
 constexpr uint32_t kKvWarmUpSeconds = 1;
 uint32_t whole_seconds(double seconds);
 
@@ -23,7 +24,7 @@ class KvStore {
     static Result<std::unique_ptr<KvStore>> start(const std::string& fabric, uint32_t partitions,
                                                   const Storage& storage,
                                                   const std::vector<std::string>& more = {});
-    // Runs kvctl bench. `phase`: load or run. `modes`: options of kvctl. Returns its report.
+    // Runs kvctl bench and returns its report. `phase`: load or run. `modes`: options of kvctl.
     Result<Json> bench(const KvProperties& properties, const std::string& phase, double limit_seconds,
                        const std::vector<std::string>& modes = {}) const;
     // Resident memory of all partitions in MiB.
@@ -36,7 +37,7 @@ class KvStore {
     Programs partitions_;
 };
 
-// The sample in a report of phase `run`: rate and processor time.
+// Extracts rate and processor time from a report of phase `run`.
 Result<Sample> sample_of_report(const Json& report);
 
 }  // namespace wss::wssbench

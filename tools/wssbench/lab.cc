@@ -12,8 +12,9 @@ namespace wss::wssbench {
 
 namespace {
 
-constexpr double kPartSeconds = 3600;  // for a part, with the boot of its machine and the build of its driver
-constexpr double kStopSeconds = 60;    // to shut the machine down
+constexpr double kPartSeconds = 3600;  // time limit for a part, which includes the boot of its machine and
+                                       // the build of its driver
+constexpr double kStopSeconds = 60;    // time limit to shut the machine down
 
 struct Kind {
     const char* name;
@@ -192,7 +193,8 @@ Result<Json> DriverFigures::figure(const std::string& name, const Context& conte
                                     .measured = on_host() ? "seconds" : "counted instructions"});
     for (const char* key : {"rows", "bounds", "bound", "ratio"}) result[key] = measured.value(key, Json());
     result["bound_means"] = measured.value("bound_means", "");
-    result["bound_is_limit"] = name == "raw";  // the network alone; that of the others is a model or a ratio
+    result["bound_is_limit"] = name == "raw";  // for the network alone; the bounds of the others are models
+                                               // or ratios
     for (Json& row : result["rows"])
         row["badge"] = badge_of(row.value("system", "") == "memory" ? "local" : "rdma", false, !on_host());
     result["cards"] = cards_of(result);

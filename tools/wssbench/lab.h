@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The figures of paper D that need the driver. A measurer of the source tree boots a virtual machine that
-// counts instructions (tests/lab) and measures all of them in one boot of each kernel; with LAB=host it
+// counts instructions (tests/lab) and measures all of them in one boot of each kernel. With LAB=host it
 // measures on this machine, in real seconds.
 #pragma once
 
@@ -14,9 +14,9 @@ namespace wss::wssbench {
 
 struct LabOptions {
     std::vector<std::string> networks = {"rxe"}, kernels = {"installed"}, kernel_arguments;
-    std::string module;  // wss.ko; empty: that of the build
+    std::string module;  // path of wss.ko; empty: that of the build
 
-    // Parts of each figure: one for each kernel and network.
+    // Number of parts of each figure: one for each kernel and network.
     size_t parts() const;
     // The command-line options that select the machines.
     std::vector<std::string> words() const;
@@ -33,8 +33,8 @@ class LabParts {
   public:
     explicit LabParts(size_t wanted) : wanted_(wanted) {}
     void take(const Json& part);
-    // All parts of a figure as one. Bound and ratio are those of the first part. "interrupted": a part is
-    // missing. If a part has an error, that part alone. Null if there is no part.
+    // All parts of a figure joined into one. Bound and ratio are those of the first part. "interrupted" means
+    // that a part is missing. If a part has an error, only that part is returned. Null if there is no part.
     Json joined(const std::string& figure) const;
 
   private:
@@ -47,7 +47,7 @@ class DriverFigures {
     explicit DriverFigures(LabOptions options) : options_(std::move(options)), parts_(options_.parts()) {}
     // Measures all of `names`. After an error or an interruption the finished parts are kept.
     void measure(const std::vector<std::string>& names, const Context& context);
-    // A figure from the measured parts, or why there is none.
+    // A figure that consists of the measured parts, or the reason why there is none.
     Result<Json> figure(const std::string& name, const Context& context) const;
     const Status& failure_of_it() const { return failure_; }
 

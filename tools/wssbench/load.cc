@@ -7,12 +7,12 @@ namespace wss::wssbench {
 
 namespace {
 
-constexpr double kBeginSeconds = 30;   // to connect, and for the first operation
+constexpr double kBeginSeconds = 30;   // time limit to connect and to complete the first operation
 constexpr double kEndSeconds = 60;     // operations in flight time out after at most 30 s
-constexpr double kTraceSeconds = 600;  // bound for a window that lasts until the threads end
+constexpr double kTraceSeconds = 600;  // time limit for a window that lasts until the threads end
 
-// Sets the spin time explicitly: by default the reactor derives it from the processors of the thread that
-// creates it, which may be pinned to fewer than the reactor's thread may use.
+// Sets the spin time explicitly. By default the reactor derives it from the processors of the thread that
+// creates it, and that thread may be pinned to fewer processors than the reactor's thread may use.
 reactor::Reactor::Options spinning() {
     return {.spin = processors().size() > 1 ? from_us(50) : Nanoseconds{0}};
 }
@@ -31,7 +31,7 @@ bool any_over(const LoadThreads& threads) {
     return std::any_of(threads.begin(), threads.end(), [](const auto& thread) { return thread->over(); });
 }
 
-// Sleeps until the time has expired, a thread has ended, or (`drain`) all threads have ended.
+// Sleeps until the time has expired, a thread has ended, or, with `drain`, all threads have ended.
 void watch(const LoadThreads& threads, double seconds, bool drain) {
     for (double end = seconds_now() + seconds; seconds_now() < end && !interrupted();) {
         if (drain ? all_over(threads) : any_over(threads)) return;
@@ -40,7 +40,7 @@ void watch(const LoadThreads& threads, double seconds, bool drain) {
     }
 }
 
-// Waits for all threads to run: the time to connect is not measured, however long it is on a busy machine.
+// Waits until all threads run: the time to connect is not measured, because it may be long on a busy machine.
 void wait_for_first(const LoadThreads& threads) {
     auto begun = [](const auto& thread) { return thread->ready() && thread->operations() > 0; };
     for (double end = seconds_now() + kBeginSeconds; seconds_now() < end && !interrupted();) {
@@ -49,8 +49,8 @@ void wait_for_first(const LoadThreads& threads) {
     }
 }
 
-// A disk that others use too may need longer than the window for an operation: extend the window until one
-// ends.
+// On a disk that others also use, an operation may take longer than the window. Extends the window until one
+// operation ends.
 void wait_for_one_more(const LoadThreads& threads, uint64_t before) {
     for (double end = seconds_now() + kBeginSeconds; seconds_now() < end && !interrupted();) {
         if (any_over(threads) || sum_of(threads) > before) return;
@@ -211,7 +211,7 @@ Result<Sample> measure_threads(LoadThreads& threads, const Window& window, const
     if (!why) return why;
     if (until_done) to.time = from.time + seconds_of_operations(threads);
     auto sample = sample_of(threads, from, to, !servers.empty());
-    // The processor time of a trace would include connecting and logging in, which its time excludes.
+    // The time of a trace excludes connecting and logging in, but its processor time would include them.
     if (sample && until_done) sample->client_cpu_us = sample->server_cpu_us = -1;
     return sample;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Load: threads that each keep a number of operations in flight, and their measurement.
+// Load: threads that each keep a number of operations in flight, and the measurement of these.
 //
 // A LoadThread is one such thread with its reactor. Operations end on its thread, which counts them and
 // starts the next ones. The measuring thread only reads the counters. Only one latency in kLatencyEvery is
@@ -29,7 +29,7 @@ class LoadThread {
     LoadThread(const LoadThread&) = delete;
     LoadThread& operator=(const LoadThread&) = delete;
 
-    // For the measuring thread.
+    // These are for the measuring thread.
     void start(int processor);  // -1: any processor
     void ask_to_end();
     void join();
@@ -40,23 +40,23 @@ class LoadThread {
     bool over() const { return over_.load(std::memory_order_acquire); }
     Status failure_of_it();
     void measure(bool on) { measuring_.store(on, std::memory_order_relaxed); }
-    // Enables span(). Call before start().
+    // Enables span(). Must be called before start().
     void take_span() { takes_span_ = true; }
-    // After join():
+    // These may be called after join().
     const Histogram& latencies() const { return latencies_; }
     struct Span {
-        Nanoseconds first, last;  // start of the first operation, end of the last one; 0: none
+        Nanoseconds first, last;  // start of the first operation, and end of the last one; 0: none
     };
     Span span() const { return span_; }
 
   protected:
-    // Called on this thread. begin() starts the operations (now or when connected). wind_down() is
-    // called once after ask_to_end() or failed(). When nothing is left in flight, the thread must call
-    // finished().
+    // These are called on this thread. begin() starts the operations, now or when it is connected.
+    // wind_down() is called once, after ask_to_end() or failed(). When nothing is left in flight, the thread
+    // must call finished().
     virtual void begin() = 0;
     virtual void wind_down() = 0;
 
-    // Must be called before the first operation, once connected: the time of a replay begins there.
+    // Must be called when it is connected, before the first operation: the time of a replay begins there.
     void operations_begin() noexcept;
     // `begun`: result of stamp() at the start of the operation.
     void count_one(Nanoseconds begun) noexcept;
@@ -86,8 +86,8 @@ class LoadThread {
 using LoadThreads = std::vector<std::unique_ptr<LoadThread>>;
 
 // Starts the threads, warms up, measures, and ends the threads. A window of 0 seconds lasts until the threads
-// have no more operations, and has no processor times. Server processor time is the sum of that of `servers`,
-// or unknown without servers.
+// have no more operations; no processor times are measured for it. The server processor time is the sum over
+// `servers`, or unknown if there are none.
 Result<Sample> measure_threads(LoadThreads& threads, const Window& window, const Settings& settings,
                                const std::vector<const Program*>& servers = {});
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// wssbench local: storage without a network, by requests in flight and by size (B figs 4, 5).
+// wssbench local: storage without a network, by number of requests in flight and by size (B figs 4, 5).
 #include "lib/base/size.h"
 #include "tools/wssbench/remote_points.h"
 

@@ -71,7 +71,7 @@ int run(int argc, char** argv) {
         "  wssbench cache-sim                        hit ratios on five generated traces\n"
         "Exit status: 0 done, 1 failed or interrupted, 2 wrong usage");
     if (print_completions(app, argc, argv)) return 0;
-    processors();  // read before any thread is pinned
+    processors();  // must be read before any thread is pinned
     catch_interrupts();
     if (Status status = log::set_level("error"); !status) return kFailed;
     try {

@@ -57,7 +57,7 @@ std::vector<double> column(const std::vector<Sample>& samples, double Sample::*m
     return values;
 }
 
-// The values of a further column; empty unless every sample has a number.
+// The values of a further column, or none if a sample has no number for it.
 std::vector<double> more_column(const std::vector<Sample>& samples, const std::string& name) {
     std::vector<double> values;
     for (const Sample& sample : samples) {
@@ -68,7 +68,8 @@ std::vector<double> more_column(const std::vector<Sample>& samples, const std::s
     return values;
 }
 
-// The distributions of all turns as one: the percentiles that each has, with the medians of the turns.
+// Joins the distributions of all turns: the percentiles that each turn has, with their medians over the
+// turns.
 Json joined_latencies(const std::vector<Sample>& samples) {
     std::vector<Json> turns;
     size_t known = SIZE_MAX;
@@ -105,7 +106,7 @@ Json all_turns(const std::vector<Sample>& samples) {
     Json turns = Json::object();
     for (auto [name, member] : kColumns) {
         std::vector<double> values = column(samples, member);
-        if (values.size() != samples.size()) continue;  // value n must be of turn n
+        if (values.size() != samples.size()) continue;  // value n must belong to turn n
         std::transform(values.begin(), values.end(), values.begin(), rounded);
         turns[name] = std::move(values);
     }
@@ -114,7 +115,7 @@ Json all_turns(const std::vector<Sample>& samples) {
 
 }  // namespace
 
-// Formatting avoids the rounding error of a multiplication by a power of ten.
+// Formats the number, because a multiplication by a power of ten would add a rounding error.
 double rounded(double value) {
     return std::isfinite(value) ? std::strtod(fmt::format("{:.5g}", value).c_str(), nullptr) : 0;
 }

@@ -21,21 +21,22 @@ struct Sample {
     double rate = 0;  // operations a second
     double latency_us = -1, p99_us = -1;
     double client_cpu_us = -1, server_cpu_us = -1;  // processor time per operation
-    double storage_bytes = -1;  // per operation, that the serving process read from storage; not a column
-    // Further columns: the median of numbers is reported, the last one of other values. "latency", the
-    // distribution of latencies {percent, us}, becomes {percent, us, turns}: medians, and all turns.
+    double storage_bytes = -1;  // bytes per operation that the serving process read from storage; not a
+                                // column
+    // Further columns. Of numbers, the median is reported; of other values, the last one. "latency", the
+    // distribution of latencies {percent, us}, becomes {percent, us, turns}: the medians, and all turns.
     Json more;
 };
 
-// The row of several samples: medians, and their spread ("spread_percent": the largest deviation from the
-// median, in percent of it; null for a single sample). "turns" has the values of each turn: {"rate": [...],
-// ...}.
+// The row of several samples: medians, and their spread. "spread_percent" is the largest deviation from the
+// median, in percent of the median, or null for a single sample. "turns" has the values of each turn:
+// {"rate": [...], ...}.
 Json summary(const std::vector<Sample>& samples);
 
 // Rounded to five digits; zero if it is not finite.
 double rounded(double value);
 
-// True after SIGINT or SIGTERM: measuring ends at once, and finished measurements are kept.
+// True after SIGINT or SIGTERM: measuring then ends at once, and finished measurements are kept.
 bool interrupted();
 void catch_interrupts();
 // Returns false if interrupted.
@@ -43,12 +44,13 @@ bool sleep_for(double seconds);
 
 double seconds_now();
 double own_cpu_seconds();
-// Bytes that a process ("self" or its id) has read from storage so far, without those of the page cache, by
-// the kernel's accounting; negative if unknown.
+// Bytes that a process ("self" or its id) has read from storage so far, by the kernel's accounting. Bytes
+// from the page cache are not included. Negative if unknown.
 double storage_bytes_of(const std::string& process);
 // The processors that this process may use, in order.
 std::vector<int> processors();
-// Clients run on the first half of the processors, servers on the second. If there is only one, both use it.
+// Clients run on the first half of the processors, servers on the second half. If there is only one
+// processor, both use it.
 std::vector<int> client_processors();
 std::vector<int> server_processors();
 // `thread`: 0 for the calling thread.

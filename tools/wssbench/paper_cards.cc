@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // The descriptions of the cards. The values and conclusions are those that the papers' texts quote.
 //
-//   id, title      the paper's figure; no id: none. `same_as`: all else is that of another card
-//   figure         of wssbench, whose rows are used; none: `not_measured` is the reason
+//   id, title      the paper's figure; no id: none. `same_as`: all else is taken from another card
+//   figure         figure of wssbench whose rows are used; none: `not_measured` is the reason
 //   where          labels of these rows: a value, "!value" for another one, "@first" or "@last" for the
 //                  smallest or largest of the rows
 //   x              the label on the x axis, or several that form a category
 //   y, unit        columns of the rows; "us" is the time of one operation, "mb" its throughput
 //   draw           "lines" (the default), "bars", or "stack": only stacked bars
 //   stack          {unit, parts, paper}. parts: [[name, [places of x; those with "-" are subtracted]]];
-//                  paper: [[name, [the value of each part]]]. Instead of parts, the place `at` of x and the
-//                  columns of its rows: [[name, column]]
+//                  paper: [[name, [the value of each part]]]. In place of the parts, it may have `at`, a
+//                  place of x, and columns of the rows at that place: [[name, column]]
 //   base           y is relative to the row with these labels, turn by turn
-//   best_over      settings of which the best is used, chosen by other turns (lib/base/summary.h)
+//   best_over      settings of which the best is used; other turns choose it (lib/base/summary.h)
 //   ignore         labels that x determines
 //   paper, quoted  the paper's parameters, and its results in words
-//   values         of the paper: [series, x or null, low, high]
-//   claims         conclusions of the paper: the ratio of the rows `of` to those `to`, or `column` of the
+//   values         values of the paper: [series, x or null, low, high]
+//   claims         conclusions of the paper: the ratio of the rows `of` to the rows `to`, or `column` of the
 //                  rows `of`, is above, below or about `than` (1), or "short of" a limit
 //   value          of a claim: the ratio of the paper
-//   why            what differs, beside the fabric
+//   why            what differs, apart from the fabric
 //   missing        why there are no rows
 #include "tools/wssbench/card.h"
 

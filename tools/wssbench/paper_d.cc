@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The figures of paper D that need no driver: net (figs 8-10), burst (fig 12), mr (fig 11), scsi (fig 14).
-// Over rdma they repeat the paper's measurements; over shm and tcp they measure the same operations on those
+// Over rdma they repeat the paper's measurements. Over shm and tcp they measure the same operations on those
 // fabrics.
 #include <sys/mman.h>
 
@@ -158,7 +158,8 @@ void mr(Context& context, const Arguments& arguments) {
           });
 }
 
-// One command at a time, and what the network alone takes for it: an echo of the same size, in the same turn.
+// Measures one command at a time. In the same turn it measures an echo of the same size: the time that the
+// network alone takes.
 Result<Sample> measure_scsi(const RemotePoint& point, const Settings& settings, Storage& storage,
                             const Window& window) {
     auto sample = measure_remote(point, settings, storage, window);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// wssbench pollers: why a thread for each request is slow (B figs 8, 9, C 3.3.5). The paper's guess is that
-// the threads that poll for requests take the processor from newly created I/O threads.
+// wssbench pollers: why one thread per request is slow (B figs 8, 9, C 3.3.5). The paper suspects that the
+// threads that poll for requests take the processor from newly created I/O threads.
 //
-// Reads from a file in memory, by a pool of threads (static) or a new thread for each request (dynamic):
-//  - wait: one at a time, while threads that only poll share the processors. The latency shows how long a
-//    thread waits for a processor. If the guess is right, created threads wait longer than woken ones, and
-//    neither waits for pollers that the scheduler runs only when nothing else does (class idle).
+// It reads from a file in memory, with a pool of threads (static) or with a new thread for each request
+// (dynamic):
+//  - wait: one read at a time, while threads that only poll share the processors. The latency shows how long
+//    a thread waits for a processor. If the suspicion is right, created threads wait longer than woken ones,
+//    and neither waits for pollers that the scheduler runs only when nothing else is runnable (class idle).
 //  - remote: the same as load on a target, with many reads in flight.
 //  - dispatch: no pollers, but several threads that hand requests over or create threads. It shows whether
 //    creation itself is the limit.
@@ -23,15 +24,15 @@ namespace wss::wssbench {
 
 namespace {
 
-constexpr uint32_t kDepth = 64;    // in flight, of `remote` and of each thread of `dispatch`
-constexpr uint32_t kThreads = 16;  // of the pool
+constexpr uint32_t kDepth = 64;    // reads in flight, for `remote` and for each thread of `dispatch`
+constexpr uint32_t kThreads = 16;  // number of threads of the pool
 constexpr uint64_t kFileBytes = 64 << 20;
 constexpr uint32_t kBytes = 512;
-constexpr const char* kFabric = "shm";  // of `remote`
+constexpr const char* kFabric = "shm";  // the fabric of `remote`
 constexpr double kPapersRatio = 32;
 constexpr const char* kMethods[] = {"static", "dynamic"};
 
-// Threads that poll without end: `count` on each of the servers' processors.
+// Threads that poll without end; `count` of them on each of the servers' processors.
 class Pollers {
   public:
     Pollers(uint32_t count, bool idle) {
@@ -60,11 +61,11 @@ class Pollers {
 
 struct Setting {
     std::string method;
-    uint32_t pollers = 0;  // on each of the servers' processors
-    bool idle = false;     // their scheduling class
+    uint32_t pollers = 0;  // number of pollers on each of the servers' processors
+    bool idle = false;     // whether their scheduling class is idle
 };
 
-// Reads by `loads` threads of this process, with `depth` in flight each, on the processors of the caller.
+// Reads by `loads` threads of this process on the processors of the caller. Each has `depth` reads in flight.
 Result<Sample> measure_reads(const std::string& method, uint32_t loads, uint32_t depth, Settings settings,
                              Storage& storage, const Window& window) {
     auto path = storage.path("local");
@@ -84,7 +85,7 @@ Result<Sample> measure_reads(const std::string& method, uint32_t loads, uint32_t
 
 Result<Sample> measure_wait(const Setting& setting, const Settings& settings, Storage& storage,
                             const Window& window) {
-    pin_thread(0, server_processors());  // inherited by all threads of the measurement
+    pin_thread(0, server_processors());  // all threads of the measurement inherit this
     auto sample = [&] {
         Pollers pollers(setting.pollers, setting.idle);
         return measure_reads(setting.method, 1, 1, settings, storage, window);
@@ -153,7 +154,7 @@ void pollers_figure(Context& context) {
                                                            : measure_reads(method, row.dispatchers, kDepth,
                                                                            settings, *store, window);
                                          if (sample && row.pollers > 0)
-                                             sample->client_cpu_us = -1;  // mostly that of the pollers
+                                             sample->client_cpu_us = -1;  // mostly the time of the pollers
                                          return sample;
                                      }});
     context.deliver(run(context, figure));

@@ -5,8 +5,8 @@
 
 namespace wss::wssbench {
 
-// Adds the ratio of the static method to the dynamic one for each setting. That of the figure is the one on a
-// target without pollers.
+// Adds the ratio of the static method to the dynamic one for each setting. The ratio of the figure is the one
+// for a target without pollers.
 void add_pollers_ratios(Json& figure);
 
 }  // namespace wss::wssbench

@@ -22,9 +22,9 @@ namespace wss::wssbench {
 
 namespace {
 
-constexpr double kStartSeconds = 60;      // a target with a large volume on a busy machine
-constexpr double kStopSeconds = 20;       // to end after SIGTERM
-constexpr double kInterruptSeconds = 90;  // to print what is finished after an interruption
+constexpr double kStartSeconds = 60;      // enough for a target with a large volume on a busy machine
+constexpr double kStopSeconds = 20;       // time limit to end after SIGTERM
+constexpr double kInterruptSeconds = 90;  // time limit to print what is finished after an interruption
 
 void close_end(int& end) {
     if (end >= 0) close(end);
@@ -72,7 +72,8 @@ Status Child::launch(const std::vector<std::string>& words) {
     std::vector<char*> arguments;
     for (std::string& word : copy) arguments.push_back(word.data());
     arguments.push_back(nullptr);
-    // A socket as input: send() reports a child that has ended, where a pipe would raise SIGPIPE.
+    // A socket is used as input: send() then reports a child that has ended, where a pipe would raise
+    // SIGPIPE.
     int input[2], output[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, input) < 0)
         return Status::from_errno(errno, "socketpair");
@@ -92,7 +93,7 @@ Status Child::launch(const std::vector<std::string>& words) {
 }
 
 void Child::become(char* const* arguments, pid_t parent, int input, int output) const {
-    // A separate process group: Ctrl-C must reach only the parent, which ends the child in order.
+    // A separate process group, because Ctrl-C must reach only the parent, which ends the child in order.
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, options_.on_interrupt == OnInterrupt::kPassOn ? SIGINT : SIGKILL);
     if (getppid() != parent) _exit(127);
@@ -121,7 +122,7 @@ Child::~Child() {
     close_end(errors_);
 }
 
-// Reads available output, waiting at most `seconds`. False: the output has ended.
+// Reads available output, and waits at most `seconds` for some. Returns false if the output has ended.
 bool Child::read_some(double seconds) {
     if (output_ < 0) return false;
     pollfd ready{.fd = output_, .events = POLLIN, .revents = 0};
@@ -211,7 +212,7 @@ Result<std::unique_ptr<Program>> Program::start(const std::vector<std::string>& 
         return failure(Code::kUnavailable, "{} did not start: {}", words[0],
                        complaint.empty() ? "it printed nothing" : complaint);
     }
-    // Later output is not read, and must not block the program.
+    // Output after this is not read, and must not block the program.
     (*child)->close_output();
     std::unique_ptr<Program> program(new Program(std::move(*child)));
     at += std::string_view("ready on ").size();

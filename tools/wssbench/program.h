@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Child: a process with pipes. Program: a measured process: wss-target, wss-cache, or wssbench as echo
-// server. Both end when this process ends, for any reason.
+// Child: a process with pipes. Program: a measured process, which is wss-target, wss-cache, or wssbench as an
+// echo server. Both end when this process ends, for any reason.
 #pragma once
 
 #include <sys/types.h>
@@ -14,8 +14,8 @@
 
 namespace wss::wssbench {
 
-// What Child::line() does when the user interrupts this process: fail, pass SIGINT on and read what the child
-// prints then, or nothing.
+// What Child::line() does when the user interrupts this process: fail; pass SIGINT on and read what the child
+// prints then; or nothing.
 enum class OnInterrupt { kFail, kPassOn, kIgnore };
 
 struct ChildOptions {
@@ -23,7 +23,7 @@ struct ChildOptions {
     bool shows_errors =
         false;               // its standard error is that of this process; otherwise see Child::complaint()
     bool converses = false;  // its standard input is what send() writes; otherwise it is empty
-    std::string directory;   // in which it runs; empty: that of this process
+    std::string directory;   // directory in which it runs; empty: that of this process
 };
 
 class Child {
@@ -31,14 +31,15 @@ class Child {
     // Searches for the program in the folder of this one, then on PATH.
     static Result<std::unique_ptr<Child>> start(const std::vector<std::string>& words,
                                                 const ChildOptions& options = {});
-    // Sends SIGTERM, and SIGKILL if the process does not end.
+    // Sends SIGTERM, and later SIGKILL if the process does not end.
     ~Child();
     Child(const Child&) = delete;
     Child& operator=(const Child&) = delete;
 
     pid_t pid() const { return pid_; }
-    // The next line of its standard output, without the newline. kClosed: the output has ended, or the user
-    // has interrupted this process (OnInterrupt::kFail). kTimedOut: no line within `seconds`.
+    // The next line of its standard output, without the newline. Fails with kClosed if the output has ended,
+    // or the user has interrupted this process (OnInterrupt::kFail), and with kTimedOut if there is no line
+    // within `seconds`.
     Result<std::string> line(double seconds);
     // Writes `text` and a newline to its standard input. REQUIRES: `converses`.
     Status send(const std::string& text);
@@ -46,7 +47,7 @@ class Child {
     // Closes the pipes, and sends SIGKILL after `seconds`. The Status shows how the process ended.
     Status wait(double seconds);
     void kill();
-    // The end of its standard error, as far as it is written.
+    // The end of its standard error, as far as it has been written.
     std::string complaint() const;
 
   private:
@@ -66,19 +67,19 @@ class Child {
 
 class Program {
   public:
-    // Starts `words` and waits for its line "ready on ADDRESS". If the start fails, the Status has the end of
-    // its standard error.
+    // Starts `words`, and waits for the line "ready on ADDRESS". If the start fails, the Status contains the
+    // end of the program's standard error.
     static Result<std::unique_ptr<Program>> start(const std::vector<std::string>& words);
 
     const std::string& address() const { return address_; }
-    // Processor time of all its threads so far.
+    // Processor time that all its threads have used so far.
     double cpu_seconds() const;
     double storage_bytes() const { return storage_bytes_of(std::to_string(child_->pid())); }
-    // Pins all its present threads.
+    // Pins all threads that it has now.
     void pin(const std::vector<int>& processors) const;
     // Resident memory in MiB.
     double resident_mib() const;
-    // Kills it, for cases in which an orderly stop would take a long time.
+    // Kills it. This is for cases in which an orderly stop would take a long time.
     void kill() { child_->kill(); }
 
   private:
@@ -92,7 +93,7 @@ using Programs = std::vector<std::unique_ptr<Program>>;
 
 // The folder of this program.
 std::string own_folder();
-// The path of program NAME in the folder of this program if it exists, else NAME.
+// The path of program NAME in the folder of this program if it exists there, otherwise NAME.
 std::string beside_us(const std::string& name);
 
 // Runs a command to its end and returns its standard output.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// wssbench ramp: the key-value store's transports, transaction sizes and read shares, by kvctl's YCSB runner
-// (A figs 4-7).
+// wssbench ramp: compares the key-value store's transports, by transaction size and by read share, with
+// kvctl's YCSB runner (A figs 4-7).
 #include "tools/wssbench/ramp.h"
 
 #include "tools/wssbench/kv_store.h"
@@ -10,9 +10,9 @@ namespace wss::wssbench {
 namespace {
 
 constexpr uint32_t kRecords = 1000, kThreads = 8, kPartitions = 4;
-constexpr double kStartSeconds = 60;  // of kvctl, in addition to the measurement
+constexpr double kStartSeconds = 60;  // time for kvctl in addition to the measurement
 
-// A system that the paper compares: its options for kvctl, and its native fabric.
+// A system that the paper compares, with its options for kvctl and its native fabric.
 struct System {
     const char* name;
     const char* fabric;
@@ -24,7 +24,7 @@ constexpr const char* kRings = "RAMP(GET+,PUT+)";
 constexpr const char* kPaper = "RAMP(GET*,PUT+) paper";
 constexpr const char* kOurs = "RAMP(GET*,PUT+) ours";
 
-// The paper's sockets are tcp.
+// The paper's sockets correspond to tcp.
 std::vector<System> systems() {
     return {{"S2PL", "tcp", {"--algorithm", "2pl-sequential"}},
             {"S2PL parallel", "tcp", {"--algorithm", "2pl-parallel"}},
@@ -40,7 +40,7 @@ std::vector<System> transports() {
             {"shm rings", "shm", {"--transport", "ring"}}};
 }
 
-// The paper states that GET+ and PUT+ suit these too, and measures RAMP-Fast only.
+// The paper states that GET+ and PUT+ also suit these algorithms, but measures only RAMP-Fast.
 std::vector<System> algorithms() {
     return {{"RAMP-Fast", "shm", {"--algorithm", "ramp-fast", "--transport", "ring"}},
             {"RAMP-Small", "shm", {"--algorithm", "ramp-small", "--transport", "ring"}},
@@ -71,7 +71,7 @@ KvProperties properties(const Load& load, double seconds) {
             {"warmup", std::to_string(kKvWarmUpSeconds)}};
 }
 
-// A store for each fabric, started at its first use. An idle store uses no processor.
+// A store for each fabric, started when it is first used. An idle store uses no processor time.
 class Stores {
   public:
     explicit Stores(std::shared_ptr<Storage> storage) : storage_(std::move(storage)) {}
@@ -106,7 +106,7 @@ Result<Sample> measure(Stores& stores, const System& system, const Load& load, d
     return sample;
 }
 
-// One figure: the systems by operations of a transaction, or by read share.
+// One figure: the systems by number of operations in a transaction, or by read share.
 struct Plan {
     const char* which;
     const char* paper;

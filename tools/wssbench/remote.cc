@@ -3,8 +3,8 @@
 //
 // Each combination of fabric, operation, pattern and size is a group. Local I/O and the echo of the same size
 // are measured in the same turns, each at several depths. The smaller of their best results is the bound of
-// the group. Ratios are computed within each turn: the speed of a shared disk may change by a factor within
-// minutes, and medians come from different times.
+// the group. Ratios are computed within each turn, because the speed of a shared disk may change by a factor
+// within minutes and medians come from different times.
 #include <algorithm>
 
 #include "lib/base/size.h"
@@ -44,8 +44,8 @@ class Builder {
         bool bounds = !arguments_.no_bounds && arguments_.target.empty();
         if (bounds) add_echo(figure, labels, fabric, pattern);
         for (const std::string& method : arguments_.methods) {
-            // Measure local I/O directly before remote I/O, as both are compared. The dynamic method is never
-            // the best, so it cannot be the bound.
+            // Measure local I/O directly before remote I/O, because the two are compared. The dynamic method
+            // is never the best, so it cannot be the bound.
             if (bounds && method != "dynamic") add_local(figure, labels, method, pattern);
             for (uint32_t threads : method == "static" ? arguments_.threads : std::vector<uint32_t>{0})
                 for (uint32_t connections : arguments_.connections)
@@ -137,7 +137,8 @@ std::vector<double> in_turns(Rate rate, const Json& row) {
     return rates;
 }
 
-// The best of the rows with some labels: the row by all turns, and the values by best_in_turns().
+// The best of the rows with some labels: the row that is best over all turns, and the values by
+// best_in_turns().
 struct Best {
     Json row;  // null if there is none
     std::vector<double> turns;
@@ -167,7 +168,8 @@ Json labels_for(const Json& group, const char* what, const Json& method = nullpt
     return all;
 }
 
-// The best result of each kind, the bound, and the ratio of remote I/O to it. Null if a kind is missing.
+// The best result of each kind, the bound, and the ratio of remote I/O to the bound. Null if a kind is
+// missing.
 Json bound_of(const Json& rows, const Json& group) {
     auto of = [&](Rate rate, const char* what) { return best_by(rate, rows, labels_for(group, what)); };
     Best local = of(by_clock, "local"), echo = of(by_clock, "echo"), remote = of(by_clock, "remote");
@@ -182,8 +184,8 @@ Json bound_of(const Json& rows, const Json& group) {
                 {"bound", std::min(local.median(), echo.median())}});
     row.update(ratio_columns(of_turns));
     row["ratio_spread_percent"] = summarise(of_turns).spread_percent;
-    // On a busy machine several threads get more processor time than one reactor, so compare the same method
-    // too.
+    // On a busy machine, several threads get more processor time than one reactor. So the same method is
+    // compared as well.
     const Json& method = remote.row["method"];
     Best same = best_by(by_clock, rows, labels_for(group, "local", method));
     Best as_remote = best_by(by_clock, rows, labels_for(group, "remote", method));
@@ -196,7 +198,7 @@ Json bound_of(const Json& rows, const Json& group) {
     return row;
 }
 
-// Adds one bound row per group; the ratio of the figure is the worst of them.
+// Adds one row of bounds per group. The ratio of the figure is the worst of them.
 void add_bounds(Json& figure) {
     Json bounds = Json::array(), groups = Json::array();
     for (const Json& row : figure["rows"]) {

@@ -10,8 +10,8 @@
 namespace wss::wssbench {
 
 struct RemoteOptions {
-    uint32_t connections = 1;       // of this thread; a session each
-    LinkOptions link{.slots = 32};  // of each
+    uint32_t connections = 1;       // connections of this thread, each with its own session
+    LinkOptions link{.slots = 32};  // options of each session
 };
 
 class RemoteLoad final : public LoadThread {

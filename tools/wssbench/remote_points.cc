@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint32_t kLanesMax = 64;
 
-// Clients have one thread per client processor; connections are distributed over them.
+// Clients have one thread per client processor. The connections are distributed over these threads.
 uint32_t threads_for(uint32_t connections) {
     auto clients = static_cast<uint32_t>(client_processors().size());
     return std::clamp(std::min(connections, clients), 1u, kLanesMax);
@@ -26,7 +26,7 @@ uint32_t share_of(uint32_t all, uint32_t threads, uint32_t thread) {
 }
 
 // Raises the descriptor limit: a connection needs at least one descriptor on either side, and servers inherit
-// the limit of this process. A server without free descriptors would let further connections wait.
+// the limit of this process. Without free descriptors, a server would keep further connections waiting.
 Status descriptors_for(uint32_t connections) {
     constexpr uint64_t kOthers = 64;
     rlimit files{};
@@ -78,7 +78,7 @@ Status fill(const std::string& address, const RemotePoint& point, const Settings
     return measure_threads(threads, {.warm_up = 0, .seconds = 0}, settings).status();
 }
 
-// While it lives, the calling thread and the threads that it creates run on the servers' processors.
+// While this object lives, the calling thread and the threads that it creates run on the servers' processors.
 class OnServerProcessors {
   public:
     explicit OnServerProcessors(bool pin) : pin_(pin) {
@@ -94,7 +94,7 @@ class OnServerProcessors {
     const bool pin_;
 };
 
-// Bytes of a read; 0 if not all operations read storage.
+// Bytes of a read, or 0 if not all operations read storage.
 double read_bytes_of(const IoPoint& point) {
     if (point.method == "ram" || (!point.trace && point.pattern.write)) return 0;
     if (!point.trace) return point.pattern.bytes;

@@ -14,11 +14,11 @@
 
 namespace wss::wssbench {
 
-// The storage of a run: temporary files, or the path that the user gave. Local I/O and the target have
-// separate temporary files, because a target locks its storage.
+// The storage of a run: temporary files, or the path that the user gave. A target locks its storage, so local
+// I/O and the target have separate temporary files.
 class Storage {
   public:
-    // `path` empty: files of `bytes`, created on first use.
+    // If `path` is empty, files of `bytes` are created on first use.
     static Result<std::shared_ptr<Storage>> create(const Settings& settings, const std::string& path,
                                                    uint64_t bytes);
     Result<std::string> path(const std::string& side);
@@ -35,17 +35,17 @@ class Storage {
 
 struct IoPoint {
     std::string method = "aio";
-    uint32_t threads = 16;  // of the method `static`
+    uint32_t threads = 16;  // threads for the method `static`
     Pattern pattern;
-    uint32_t depth = 32;                 // requests in flight; for remote I/O, of each connection
-    std::shared_ptr<SharedTrace> trace;  // instead of the pattern
+    uint32_t depth = 32;                 // requests in flight; for remote I/O, on each connection
+    std::shared_ptr<SharedTrace> trace;  // used instead of the pattern
 };
 
 struct RemotePoint {
     IoPoint io;
     std::string fabric = "shm";
     std::string target;                   // address of a running target; empty: one is started
-    std::vector<const Program*> servers;  // of `target`: the processes whose processor time is measured
+    std::vector<const Program*> servers;  // the processes of `target` whose processor time is measured
     uint32_t connections = 1, reactors = 1;
     LinkOptions::Memory memory = LinkOptions::Memory::kRegistered;
     std::string volume = "bench";

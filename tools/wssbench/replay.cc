@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// wssbench replay: a recorded or generated trace against random reads of the same number and size, local and
-// remote, by I/O threads (C figs 10-13).
+// wssbench replay: compares a recorded or generated trace with random reads of the same number and size,
+// local and remote, by I/O threads (C figs 10-13).
 #include "lib/base/size.h"
 #include "tools/wssbench/io_trace.h"
 #include "tools/wssbench/remote_points.h"
@@ -28,7 +28,7 @@ IoTrace random_trace(const IoTrace& like, uint64_t span) {
     return trace;
 }
 
-// Runs a trace once completely. The rate is accesses per second; the run time is the paper's value.
+// Runs a trace once, completely. The rate is in accesses per second. The paper reports the run time.
 Result<Sample> replay_once(RemotePoint point, bool local, const IoTrace& trace, const Settings& settings,
                            Storage& storage) {
     point.io.trace = std::make_shared<SharedTrace>();

@@ -25,7 +25,7 @@ namespace wss::wssbench {
 
 namespace {
 
-// The first line of what a command prints.
+// The first line of a command's output.
 std::string version_of(const std::vector<std::string>& command) {
     auto printed = output_of(command, 20, OnInterrupt::kIgnore);
     return printed ? printed->substr(0, printed->find('\n')) : "not installed";
@@ -47,7 +47,7 @@ std::string time_now() {
     return {text, strftime(text, sizeof text, "%Y-%m-%d %H:%M %Z", &local)};
 }
 
-// As the content of a <script> element, which "</script" and "<!--" would end or change.
+// Escapes the data for use in a <script> element, which "</script" and "<!--" would end or change.
 std::string inside_script(const Json& data) {
     std::string text;
     for (char c : data.dump(-1, ' ', false, Json::error_handler_t::replace)) {
@@ -59,7 +59,7 @@ std::string inside_script(const Json& data) {
     return text;
 }
 
-// The page with each "@name@" replaced by its content, in the order of their appearance.
+// The page, with each "@name@" replaced by its content, in the order in which they appear.
 std::string filled(std::string_view page,
                    const std::vector<std::pair<std::string_view, std::string>>& contents) {
     std::string text;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// wssbench report: computes the cards and the report of an earlier run of `wssbench all` again, from what its
-// commands printed.
+// wssbench report: computes the cards and the report of an earlier run of `wssbench all` again, from the
+// output of its commands.
 #include <fstream>
 
 #include "tools/wssbench/card.h"

@@ -2,7 +2,7 @@
 // wssbench scaling: the cost of an operation by the numbers of connections, volumes, keys and cache
 // engines, and the memory for each of them.
 //
-// The cost is processor time of both sides: a rate would depend more on the number of processors.
+// The cost is the processor time of both sides, because a rate would depend more on the number of processors.
 #include "tools/wssbench/scaling.h"
 
 #include <algorithm>
@@ -27,8 +27,8 @@ struct Kind {
     std::vector<uint32_t> counts, quick_counts;
 };
 
-// Temporary files of one sample. `bytes`: size of the file for a volume, if there is one, and of the part of
-// a volume that is used.
+// Temporary files of one sample. `bytes`: size of the file of a volume, if there is one, and of the part of a
+// volume that is used.
 Result<Shared> storage_of(const Context& context, uint64_t bytes) {
     return Storage::create(context.settings, "", bytes);
 }
@@ -49,7 +49,7 @@ RemotePoint point_of(const char* fabric, uint32_t connections, uint32_t depth) {
 }
 
 // Each connection has the same number of requests in flight. With a fixed total, many connections with one
-// request each would cost more than one connection with 64 requests, only because they share fewer system
+// request each would cost more than one connection with 64 requests, but only because they share fewer system
 // calls. The fabric is tcp, because shared memory would need more descriptors than CI allows. The target has
 // one reactor per 64 connections.
 Result<Sample> connections(const Context& context, uint32_t count, const Window& window) {
@@ -138,12 +138,12 @@ Result<Sample> engines(const Context& context, uint32_t count, const Window& win
     RemotePoint point = point_of("shm", 1, kDepth * count);
     point.target = programs->front()->address();
     for (const auto& program : *programs) point.servers.push_back(program.get());
-    // One pass fills the cache, one is measured.
+    // One pass fills the cache, a second one is measured.
     auto filled = measure_remote(point, context.settings, **storage, window);
     if (!filled) return filled;
     auto sample = measure_remote(point, context.settings, **storage, window);
     if (sample) sample->more["server_mib"] = programs->front()->resident_mib();
-    // Engines stop first, because each returns its lines to the target when it stops.
+    // Engines stop first, because each engine returns its lines to the target when it stops.
     while (!programs->empty()) programs->pop_back();
     return with_cost(std::move(sample));
 }
@@ -157,13 +157,13 @@ const std::vector<Kind>& kinds() {
     return all;
 }
 
-// Growth of the cost from one row of a kind to a later one.
+// The growth of the cost from one row of a kind to a later one.
 Json growth_from(const Json& first, const Json& later) {
     double from = first["count"].get<double>(), to = later["count"].get<double>();
     std::vector<double> growth = ratios_of_turns(later, first, "cpu_us");
     Interval interval = interval_of_median(growth);
     double median = summarise(growth).median;
-    // The cost at the later point if it grew with the logarithm: log2 of the count plus a constant of one.
+    // The cost at the later point if it grew logarithmically: log2 of the count, plus a constant of one.
     double allowed = (1 + std::log2(to)) / (1 + std::log2(from));
     Json kib_each;
     if (later.contains("server_mib") && first.contains("server_mib"))
@@ -180,8 +180,8 @@ Json growth_from(const Json& first, const Json& later) {
             {"kib_each", kib_each}};
 }
 
-// The growth from the first row of a kind to the row with the worst ratio; null for fewer than two rows. Any
-// number of connections, volumes, keys or engines may be the one that scales badly, not only the largest.
+// The growth from the first row of a kind to the row with the worst ratio; null for fewer than two rows. The
+// cost may scale badly at any number of connections, volumes, keys or engines, not only at the largest.
 Json worst_growth(const std::string& kind, const Json& rows) {
     const Json* first = nullptr;
     Json worst;

@@ -6,9 +6,9 @@
 
 namespace wss::wssbench {
 
-// Adds a row for each kind of thing: the growth of the cost from the first to the last point, against the
-// logarithm's growth, and the memory of one. The figure's bound and ratio are those of the kind with the
-// smallest ratio.
+// Adds a row for each kind of object: the growth of the cost from the first to the last point, compared with
+// logarithmic growth, and the memory of one object. The figure's bound and ratio are those of the kind with
+// the smallest ratio.
 void add_growth_bounds(Json& figure);
 
 }  // namespace wss::wssbench

@@ -11,7 +11,7 @@ namespace {
 
 using Memory = LinkOptions::Memory;
 constexpr size_t kPage = 4096;
-// Long enough for a thousand simultaneous connections, which are answered one after the other.
+// Long enough for a thousand simultaneous connections, which are answered one after another.
 constexpr Nanoseconds kConnectTimeout = from_s(30);
 
 size_t room_of(uint32_t bytes) {
@@ -110,7 +110,7 @@ void SessionLink::close() noexcept {
 }
 
 void SessionLink::ended(const Status& why) {
-    closing_ = true;  // before failed(), which closes all links
+    closing_ = true;  // must precede failed(), which closes all links
     over();
     if (!why) failed(why);
 }

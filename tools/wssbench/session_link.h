@@ -26,7 +26,7 @@ class Network {
     ~Network();
     Network(const Network&) = delete;
     Network& operator=(const Network&) = delete;
-    // Opens the fabric of an address, unless one is open. `reactor` outlives this object.
+    // Opens the fabric of an address, unless one is open. `reactor` must outlive this object.
     Status open(reactor::Reactor& reactor, const fabric::Address& address);
 
     fabric::Fabric& fabric() { return *fabric_; }
@@ -40,11 +40,11 @@ class Network {
 };
 
 struct LinkOptions {
-    // The caller's buffers: registered in advance; ordinary and copied by the initiator; or ordinary and
+    // The caller's buffers: registered in advance; ordinary, and copied by the initiator; or ordinary, and
     // registered at first use (the pin-down cache).
     enum class Memory : uint8_t { kRegistered, kCopied, kPinned };
     uint32_t slots = 1;    // accesses in flight
-    uint32_t bytes = 512;  // of the longest access
+    uint32_t bytes = 512;  // length of the longest access
     std::string volume = "bench";
     Memory memory = Memory::kRegistered;
 };
@@ -53,7 +53,7 @@ class SessionLink : public initiator::SessionHandler {
   public:
     explicit SessionLink(LinkOptions options) : options_(std::move(options)), slots_(options_.slots) {}
 
-    // `network` and `random` outlive this object.
+    // `network` and `random` must outlive this object.
     Status prepare(const fabric::Address& address, Network& network, Random& random);
     void start() { session_->start(); }
     // Accesses in flight end without completed().
@@ -64,7 +64,7 @@ class SessionLink : public initiator::SessionHandler {
         SessionLink* link = nullptr;
         uint32_t index = 0;
         iovec segment{};
-        Nanoseconds begun{};  // for the derived class
+        Nanoseconds begun{};  // for use by the derived class
     };
 
     void submit(Slot& slot, const Access& access) noexcept;

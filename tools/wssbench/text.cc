@@ -13,10 +13,11 @@ namespace wss::wssbench {
 
 namespace {
 
-constexpr double kConclusive = 1.25;  // a wider interval shows only an order of magnitude
-constexpr uint32_t kTurnsMin = 5;     // with fewer values the interval is their range
+constexpr double kConclusive = 1.25;  // a wider interval shows only the order of magnitude
+constexpr uint32_t kTurnsMin = 5;     // with fewer values, the interval is their whole range
 constexpr double kLimitMargin = 1.02;
-constexpr double kReachedMin = 95;  // percent; what is in flight at both ends of a window varies by less
+constexpr double kReachedMin = 95;  // percent; the operations in flight at both ends of a window change the
+                                    // result by less
 
 // The labels of a row of bounds, or the name of the figure.
 std::string subject_of(const Json& row, const Json& figure) {
@@ -36,7 +37,7 @@ bool has_few_turns(const Json& figure) {
                                [](const Json& row) { return row.value("repeats", 0u) < kTurnsMin; });
 }
 
-// The row with the smallest share of reads that reached storage or the target, if that share is too small.
+// If too few reads of a row reached storage or the target: the row with the smallest share of them.
 void add_doubt_of_reads(const Json& rows, std::vector<std::string>& found) {
     const Json* worst = nullptr;
     for (const Json& row : rows) {

@@ -19,7 +19,7 @@ std::string table(const Json& rows);
 std::string notes(const Json& figure);
 
 // Why the ratio of a figure, or of one of its bounds, shows less than it seems to: its interval is wide,
-// there were few turns, or it exceeds a bound that nothing can exceed ("bound_is_limit").
+// there were few turns, or it exceeds a limit ("bound_is_limit").
 std::vector<std::string> doubts(const Json& figure);
 
 }  // namespace wss::wssbench

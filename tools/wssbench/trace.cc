@@ -39,7 +39,7 @@ class Zipf {
     std::vector<uint32_t> place_;
 };
 
-// TPC-H at any scale: the tables' shares of the bytes, of 1025 in all.
+// TPC-H at any scale: the share of each table in the bytes, out of 1025.
 struct Table {
     uint32_t volume, thousandths;
 };
@@ -48,7 +48,7 @@ constexpr Table kLineitem{1, 700}, kOrders{2, 165}, kPartsupp{3, 110}, kPart{4, 
 
 struct Query {
     std::vector<Table> scanned;
-    std::vector<Table> looked_up;  // by index, at random places
+    std::vector<Table> looked_up;  // tables that are read by index, at random places
 };
 // The tables that queries 1 to 22 read, with the access method of the usual plans.
 const std::array<Query, 22>& queries() {
@@ -87,7 +87,7 @@ void add_query(Trace& trace, const Query& query, const TraceOptions& options, Ra
     for (Table table : query.scanned)
         for (uint32_t line = 0; line < size_of(table, options); ++line)
             trace.accesses.push_back({table.volume, line});
-    // Look up as many random lines of each table as a hundredth of it has.
+    // Look up random lines of each table, as many as a hundredth of its lines.
     for (Table table : query.looked_up)
         for (uint32_t i = 0; i < size_of(table, options) / 100 + 1; ++i)
             trace.accesses.push_back({table.volume, random.below(size_of(table, options))});
@@ -125,7 +125,8 @@ Trace zipf_trace(const TraceOptions& options) {
 Trace zipf_scan_trace(const TraceOptions& options) {
     Trace trace{"zipf-scan", {}};
     Zipf zipf(options.lines, options.seed);
-    // Five scans of a volume half as large. With the default options, each pause is longer than a scan.
+    // Five scans of a volume half as large. With the default options, each pause between them is longer than
+    // a scan.
     uint32_t period = std::max(options.accesses / 5, 1u), scanned = options.lines / 2;
     for (uint32_t i = 0; trace.accesses.size() < options.accesses; ++i) {
         trace.accesses.push_back({0, zipf.next()});
@@ -137,7 +138,7 @@ Trace zipf_scan_trace(const TraceOptions& options) {
 Trace loops_trace(const TraceOptions& options) {
     Trace trace{"tpch-loops", {}};
     Random random(options.seed);
-    // A stream of queries: repeated passes over all queries, each in a new random order.
+    // A stream of queries: repeated passes over all queries, each pass in a new random order.
     while (trace.accesses.size() < options.accesses) {
         std::array<uint32_t, 22> order;
         for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;

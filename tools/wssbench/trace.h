@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Trace: block accesses for cache-sim, generated from a seed or read from a file.
 //
-// The file is text, one access per line, in the order of time; '#' begins a comment:
+// The file is text with one access per line, in the order of time; '#' begins a comment:
 //
 //   R VOLUME OFFSET LENGTH
 //   W VOLUME OFFSET LENGTH
@@ -27,7 +27,7 @@ struct Trace {
 
 struct TraceOptions {
     uint64_t seed = 1;
-    uint32_t lines = 50000;       // of the zipf volumes; of all tables of loops together
+    uint32_t lines = 50000;       // number of lines: of the zipf volumes, or of all tables of loops together
     uint32_t accesses = 1000000;  // approximate number
 };
 
@@ -37,11 +37,12 @@ Trace zipf_trace(const TraceOptions& options);
 // accesses.
 Trace zipf_scan_trace(const TraceOptions& options);
 // Queries over tables with the proportions of TPC-H: each scans some tables completely and looks up others by
-// index. The same tables are read repeatedly; the largest exceeds the cache many times.
+// index. The same tables are read repeatedly. The largest is many times larger than the cache.
 Trace loops_trace(const TraceOptions& options);
 
-// Two traces for which past frequency is misleading: Zipf whose popular lines change after each tenth of the
-// accesses, and a uniform working set that slides over the volume.
+// Two traces for which past frequency is misleading. In one, the accesses follow a Zipf distribution whose
+// popular lines change after each tenth of the accesses. In the other, a uniform working set slides over the
+// volume.
 Trace shifting_zipf_trace(const TraceOptions& options);
 Trace sliding_set_trace(const TraceOptions& options);
 

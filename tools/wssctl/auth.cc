@@ -7,7 +7,7 @@
 
 namespace wss::wssctl {
 
-// Prints a new secret to standard output only, so that a shell can redirect it to a file.
+// Prints a new secret, and nothing else, to standard output, so that a shell can redirect it to a file.
 static void make_secret(Context& context, const std::string& name) {
     if (Status checked = check_initiator_name(name); !checked) {
         context.fail(checked);

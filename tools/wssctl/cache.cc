@@ -138,7 +138,7 @@ void print_engine_process(const Json& status) {
 void status(Context& context) {
     auto answer = ask(context, "cache.status");
     const bool is_engine = !answer && answer.status().code() != Code::kUnavailable;
-    // The control socket of a wss-cache has engine.status instead.
+    // A wss-cache has engine.status instead at its control socket.
     if (is_engine) {
         auto engine = ask(context, "engine.status");
         if (engine) return context.json ? context.print(*engine) : print_engine_process(*engine);

@@ -19,7 +19,7 @@ namespace wss::wssctl {
 
 namespace {
 
-// Answers are lists of at most a few thousand lines; a longer one is not from a WSS target.
+// Answers are lists of at most a few thousand lines. A longer answer is not from a WSS target.
 constexpr size_t kAnswerMax = 64 << 20;
 
 class Socket {
@@ -57,9 +57,9 @@ Status connect_to(const Socket& socket, const std::string& path) {
     return connect_error(errno, path);
 }
 
-// Checks the owner of the listening process: a command may carry secrets, and anyone can listen in a folder
-// where anyone can create files. Accepts root, this user, and the owner of the socket's folder, who controls
-// its contents (the user wss for /run/wss).
+// Checks the owner of the listening process: a command may carry secrets, and any user can listen in a folder
+// where any user can create files. Accepts root, this user, and the owner of the socket's folder, who
+// controls its contents (the user wss for /run/wss).
 Status check_peer(const Socket& socket, const std::string& path) {
     ucred peer{};
     socklen_t size = sizeof peer;
@@ -81,7 +81,7 @@ Status send_all(const Socket& socket, const std::string& text) {
     while (sent < text.size()) {
         ssize_t result = send(socket.fd(), text.data() + sent, text.size() - sent, MSG_NOSIGNAL);
         if (result < 0 && errno == EINTR) continue;
-        // A target that refuses the request may already have answered: read the answer.
+        // A target that refuses the request may already have answered, so read the answer.
         if (result <= 0) break;
         sent += static_cast<size_t>(result);
     }

@@ -6,8 +6,8 @@
 
 namespace wss::wssctl {
 
-// Calls a method that reads, such as "volume.list". Bounded by the context's timeout. kUnavailable if no
-// program listens.
+// Calls a method that reads, such as "volume.list". It waits at most for the context's timeout. Fails with
+// kUnavailable if no program listens.
 Result<Json> ask(const Context& context, const std::string& method);
 // Calls a method that changes something.
 Result<Json> request_change(const Context& context, const std::string& method, const Json& params);

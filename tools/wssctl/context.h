@@ -12,29 +12,29 @@ namespace wss::wssctl {
 
 using Json = nlohmann::ordered_json;
 
-// Documented in --help.
+// The exit statuses, which --help documents.
 enum Exit : int {
     kDone = 0,
-    kFailed = 1,        // the target or the driver refused, or another error
+    kFailed = 1,        // the target or the driver refused, or there was another error
     kUsage = 2,         // wrong command line
     kNotReachable = 3,  // no target at the socket or address, or the module is not loaded
 };
 
 struct Context {
-    std::string control;  // a path, a service's name or "": see find_control_socket()
+    std::string control;  // a path, the name of a service, or "": see find_control_socket()
     uint32_t timeout_seconds = 60;
     bool json = false;
-    std::string sysfs = "/sys";  // another tree in tests
+    std::string sysfs = "/sys";  // tests use another tree
     std::string dev = "/dev";
     int exit = kDone;
 
     // Prints `status` and sets the matching exit status.
     void fail(const Status& status);
-    // Prints the answer itself to standard output, for --json.
+    // With --json, prints the answer itself to standard output.
     void print(const Json& answer) const;
 };
 
-// One per sub-command, each in the file of its name, except add_secret(), which is in auth.cc.
+// There is one per sub-command, each in the file of that name. Only add_secret() is in auth.cc.
 void add_volume(CLI::App& app, Context& context);
 void add_session(CLI::App& app, Context& context);
 void add_stats(CLI::App& app, Context& context);

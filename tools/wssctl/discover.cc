@@ -26,7 +26,7 @@ Json to_json(const initiator::VolumeInfo& volume) {
             {"wwid", fmt::format("naa.{:016x}", volume.naa)}};
 }
 
-// Sets kUnavailable, and thus the exit status kNotReachable, only if nothing was reached. A target that
+// Sets kUnavailable, and thus the exit status kNotReachable, only if no target was reached. A target that
 // refuses the login was reached. kInvalid means that another program answered, or that files are unusable, in
 // which case no connection was tried.
 Status explain(const Status& failure) {
@@ -34,7 +34,7 @@ Status explain(const Status& failure) {
     return unreachable ? Status(Code::kUnavailable, failure.to_string()) : failure;
 }
 
-// Skips volumes that are deleted meanwhile.
+// Skips volumes that are deleted in the meantime.
 Result<Json> discover(const fabric::Address& address, const Arguments& arguments, Nanoseconds timeout) {
     auto options = options_with(arguments.credentials, timeout);
     if (!options) return options.status();

@@ -19,7 +19,7 @@ struct Finding {
     std::string name;
     Level level = Level::kOk;
     std::string text;    // the observation
-    std::string advice;  // one sentence with the next step; empty if ok
+    std::string advice;  // one sentence with the next step; empty if the finding is ok
 };
 using Findings = std::vector<Finding>;
 
@@ -27,12 +27,13 @@ using Findings = std::vector<Finding>;
 class Host {
   public:
     explicit Host(std::string root = {}) : root_(std::move(root)) {}
-    // `path` is absolute.
+    // `path` must be absolute.
     std::string at(const std::string& path) const { return root_ + path; }
     bool has(const std::string& path) const;
-    // The first line without trailing blanks; nullopt if the file is empty or cannot be read.
+    // The first line without trailing blanks, or nullopt if the file is empty or cannot be read.
     std::optional<std::string> line(const std::string& path) const;
-    // The rest of the first line that begins with `key`, without trailing blanks; nullopt if there is none.
+    // The rest of the first line that begins with `key`, without trailing blanks, or nullopt if there is no
+    // such line.
     std::optional<std::string> value(const std::string& path, const std::string& key) const;
     std::vector<std::string> entries(const std::string& folder) const;  // names, sorted
 
@@ -48,10 +49,10 @@ class Host {
 struct Question {
     std::vector<std::string> hosts;  // targets
     Credentials credentials;
-    Nanoseconds timeout = from_s(5);  // of each step of a connection to a host
+    Nanoseconds timeout = from_s(5);  // time limit of each step of a connection to a host
 };
 
-// Advice for users who may not lock the memory that RDMA needs.
+// Advice for users who are not permitted to lock the memory that RDMA needs.
 inline constexpr const char* kRaiseMemlock =
     "Set LimitMEMLOCK=infinity in the service, or write '* - memlock unlimited' into "
     "/etc/security/limits.d/wss.conf and log in again.";

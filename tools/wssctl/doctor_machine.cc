@@ -22,7 +22,7 @@ namespace wss::wssctl {
 
 // --- kernel and driver ---
 
-// The same list is in BUILD_EXCLUSIVE_KERNEL of wss-dkms and in Documentation/install.md.
+// BUILD_EXCLUSIVE_KERNEL of wss-dkms and Documentation/install.md contain the same list.
 constexpr std::string_view kTriedKernels[] = {"6.1", "6.12", "7.3"};
 
 static std::string release_of(const Host& host) {

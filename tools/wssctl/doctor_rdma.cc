@@ -13,7 +13,7 @@ namespace wss::wssctl {
 
 // --- locked memory ---
 
-// Enough for the default buffers of a client; a target also locks its volumes and caches.
+// Enough for the default buffers of a client. A target also locks its volumes and caches.
 constexpr uint64_t kMemlockEnough = 64 << 20;
 constexpr uint64_t kCapIpcLock = 1 << 14;  // see capabilities(7): no limit applies
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks of the path to each target: its name, the path MTU, connection, login, and a read of data.
+// Checks of the path to each target: its name, the path MTU, the connection, the login, and a read of data.
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -21,7 +21,7 @@ using fabric::Address;
 using fabric::Scheme;
 using fabric::SocketAddress;
 
-// The path MTU that the kernel knows; 0 if there is no route. Sends nothing.
+// The path MTU that the kernel knows, or 0 if there is no route. Sends nothing.
 int path_mtu(const SocketAddress& address) {
     const bool v6 = address.storage.ss_family == AF_INET6;
     const Descriptor socket(::socket(address.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
@@ -48,7 +48,7 @@ bool says(const Status& status, std::string_view text) {
     return status.text().find(text) != std::string::npos;
 }
 
-// Advice for failures of TLS, which come before the login; nullptr for other failures.
+// Advice for failures of TLS, which occur before the login, or nullptr for other failures.
 const char* tls_advice(const Status& status) {
     if (says(status, "connect with t")) return "Write the address as in the message.";
     if (says(status, "the clock of this machine is wrong"))
@@ -62,7 +62,7 @@ const char* tls_advice(const Status& status) {
     return nullptr;
 }
 
-// Checks the files and secrets that tls:// needs, without which no connection is tried.
+// Checks the files and secrets that tls:// needs. Without them no connection is tried.
 std::optional<Finding> check_tls(const Address& address, const initiator::Options& options) {
     if (address.scheme != Scheme::kTls) return std::nullopt;
     fabric::tls::Credentials credentials{.files = options.tls, .identity = {}, .known = {}};
@@ -100,7 +100,7 @@ Finding explain_failure(const Address& address, const Status& status) {
                     address.port)};
 }
 
-// Login and small commands work even if packets of the full MTU are lost, so a longer read is needed.
+// The login and small commands work even if packets of the full MTU are lost, so a longer read is needed.
 constexpr size_t kReadBytes = 64 << 10;
 
 // The payload of a ping that fills this machine's path MTU.
@@ -168,7 +168,7 @@ void check_login(const Address& address, const Question& question, Findings& fin
     check_data(**client, address, question, findings);
 }
 
-// Resolves the target's name and checks the routes. False: there is no address to connect to.
+// Resolves the target's name and checks the routes. Returns false if there is no address to connect to.
 bool check_name(const Address& address, const std::string& target, const Question& question,
                 Findings& findings) {
     auto found = fabric::resolve(address, question.timeout);

@@ -16,10 +16,10 @@ namespace wss::wssctl {
 
 namespace {
 
-// The longest text of a sysfs file: a page without its last byte.
+// The maximum length of a sysfs file: a page without its last byte.
 constexpr size_t kPageFull = 4095;
 
-constexpr uint64_t kSysfsSector = 512;  // unit of /sys/block/*/size, for any logical block size
+constexpr uint64_t kSysfsSector = 512;  // unit of /sys/block/*/size, whatever the logical block size
 
 std::string read_line(const std::filesystem::path& path) {
     std::ifstream file(path);
@@ -34,7 +34,7 @@ uint64_t number_of(const std::string& text) {
     return number;
 }
 
-// The entries of `folder` named `prefix` and a number, sorted by number.
+// The entries of `folder` whose names consist of `prefix` and a number, sorted by that number.
 std::vector<std::string> numbered(const std::filesystem::path& folder, const std::string& prefix) {
     std::vector<std::pair<uint64_t, std::string>> found;
     std::error_code error;
@@ -89,7 +89,7 @@ std::vector<Pending> list_pending(const Context& context, bool* cut) {
     std::ifstream file(class_folder(context) / "pending");
     std::stringstream text;
     text << file.rdbuf();
-    // sysfs truncates at the end of the page, in the middle of a line or after one.
+    // sysfs truncates at the end of the page, either in the middle of a line or after one.
     const std::string page = text.str();
     if (cut != nullptr) *cut = page.size() >= kPageFull || (!page.empty() && !page.ends_with('\n'));
     std::vector<Pending> all;

@@ -17,15 +17,15 @@ namespace wss::wssctl {
 // HOST and HOST:PORT mean rdma://.
 Result<fabric::Address> parse_host(const std::string& text);
 
-// The credentials of this machine, and the authorities of targets.
+// The credentials of this machine, and the authorities that certify targets.
 struct Credentials {
     std::string secret_file;  // "": none
-    std::string target_name;  // that the target must prove; "": any
+    std::string target_name;  // name that the target must prove; "": any
     fabric::tls::Files tls;
 };
 // Adds --secret-file, --target-name, --tls-ca, --tls-cert and --tls-key.
 void describe(CLI::App& command, Credentials& credentials);
-// Options of a client; each of its steps takes at most `timeout`. Fails if the secret cannot be read.
+// Options of a client. Each of its steps takes at most `timeout`. Fails if the secret cannot be read.
 Result<initiator::Options> options_with(const Credentials& credentials, Nanoseconds timeout);
 
 // Whether a target was reached but refused the login.

@@ -22,8 +22,8 @@ static Json to_json(const Context& context, const Disk& disk) {
 
 static void list(Context& context) {
     if (Status loaded = check_loaded(context); !loaded) return context.fail(loaded);
-    // Read the pending maps before the disks. A map that succeeds in between then appears in both lists; in
-    // the other order, in neither.
+    // Read the pending maps before the disks. A map that succeeds in between then appears in both lists. In
+    // the other order it would appear in neither.
     bool is_cut = false;
     const std::vector<Pending> pendings = list_pending(context, &is_cut);
     Json all = Json::array();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// wssctl: the operator's tool. It manages volumes and sessions of a target by its control socket, and devices
-// of the driver by sysfs. context.h lists the sub-commands.
+// wssctl: the operator's tool. It manages volumes and sessions of a target through its control socket, and
+// devices of the driver through sysfs. context.h lists the sub-commands.
 #include <cstdio>
 
 #include "kernel/uapi/wss_version.h"
@@ -72,7 +72,7 @@ static void add_options_of(const CLI::App& app, std::vector<std::string>& names)
         if (!option->get_lnames().empty()) names.push_back("--" + option->get_lnames().front());
 }
 
-// An error for the first unknown word, with a suggestion; empty if there is none.
+// An error for the first unknown word, with a suggestion, or an empty string if there is none.
 static std::string hint_at_word(const CLI::App& app) {
     std::vector<std::string> rest = app.remaining(true);
     if (rest.empty()) return {};

@@ -15,7 +15,8 @@ bool contains(const std::vector<Disk>& disks, const std::string& device) {
     return std::any_of(disks.begin(), disks.end(), [&](const Disk& disk) { return disk.device == device; });
 }
 
-// The disk that is new in `after`. If others map at the same moment, the one with the volume's name.
+// The disk that is new in `after`. If other users map at the same moment, it is the one with the volume's
+// name.
 const Disk* find_new(const std::vector<Disk>& before, const std::vector<Disk>& after,
                      const std::string& volume) {
     const Disk* found = nullptr;
@@ -39,7 +40,7 @@ void map(Context& context, Mapping& arguments) {
         return context.fail(mapped);  // the driver's error names the volume
     std::vector<Disk> after = list_disks(context);
     const Disk* disk = find_new(before, after, arguments.volume);
-    // Prints the volume's name even if the argument was lun:N or a WWID.
+    // Prints the volume's name, even if the argument was lun:N or a WWID.
     const std::string volume = disk == nullptr ? arguments.volume : disk->volume;
     std::string device = disk == nullptr ? "" : context.dev + "/" + disk->device;
     if (context.json)

@@ -8,11 +8,11 @@
 
 namespace wss::wssctl {
 
-// Maximum number of targets in parallel.
+// Maximum number of targets that are handled in parallel.
 constexpr size_t kThreadsMax = 64;
 
-// State of the threads. It lives as long as the last thread, which may wait for the driver longer than the
-// owner does.
+// State of the threads. It lives as long as the last thread, which may wait for the driver after the owner is
+// gone.
 struct MapRequests::Shared {
     Context context;
     std::vector<MapRequest> requests;
@@ -27,7 +27,7 @@ struct MapRequests::Shared {
         const std::lock_guard lock(mutex);
         return closed;
     }
-    // Takes the next target; nullptr: none is left, or the owner has closed.
+    // Takes the next target. Returns nullptr if none is left, or if the owner has closed.
     const std::vector<size_t>* take() {
         const std::lock_guard lock(mutex);
         return closed || next_target == targets.size() ? nullptr : &targets[next_target++];
@@ -38,7 +38,8 @@ struct MapRequests::Shared {
     }
 };
 
-// Replaces an error of another thread's request: the driver keeps only the text of the last error.
+// Replaces an error that belongs to another thread's request, because the driver keeps only the text of the
+// last error.
 static Status own_error(const Mapping& mapping, Status status) {
     constexpr std::string_view kOf = "cannot map volume '";
     const std::string& text = status.text();

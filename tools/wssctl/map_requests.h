@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// MapRequests: requests to the driver to map volumes. The driver tries each once before the write to sysfs
-// returns, which takes 10 s if the target does not answer. So targets are handled in parallel, up to 64 at a
-// time: a target that does not answer delays only its own volumes, unless there are more targets.
+// MapRequests: requests to the driver to map volumes. The driver tries each request once before the write to
+// sysfs returns. That takes 10 s if the target does not answer. So up to 64 targets are handled in parallel.
+// A target that does not answer then delays only its own volumes, unless there are more targets.
 #pragma once
 
 #include <memory>
@@ -13,21 +13,21 @@ namespace wss::wssctl {
 
 struct MapRequest {
     Mapping mapping;
-    std::string dead_disk;  // a failed disk to remove first; empty: none
+    std::string dead_disk;  // a failed disk that must be removed first; empty: none
 };
 
-// Thread-safety: one owner.
+// Thread-safety: has one owner.
 class MapRequests {
   public:
-    // Starts the requests; those of one target run in order.
+    // Starts the requests. The requests of one target run in order.
     MapRequests(const Context& context, std::vector<MapRequest> requests);
     // Starts no further requests. Those in progress may run until the end of the process.
     ~MapRequests();
     MapRequests(const MapRequests&) = delete;
     MapRequests& operator=(const MapRequests&) = delete;
 
-    // The result of request `index`; nullopt until the driver has answered. OK: the disk exists, or the
-    // driver keeps trying.
+    // The result of request `index`, or nullopt until the driver has answered. OK means that the disk exists,
+    // or that the driver keeps trying.
     std::optional<Status> answer(size_t index) const;
 
   private:

@@ -53,14 +53,14 @@ Status resolve(Mapping& mapping, Nanoseconds timeout) {
 }
 
 // Passes the secret to the driver in the thread keyring. Logon keys cannot be read from user space, and no
-// command line or kernel file shows them. Adding a key with an existing name would change the key, also for
+// command line or kernel file shows them. Adding a key with an existing name would change that key, even for
 // an earlier map that uses it. So the keyring is cleared first, and the earlier map keeps its own key.
 static Status lend_secret(const std::string& path, std::string& line) {
     auto secret = read_own_secret(path);
     if (!secret) return secret.status();
     const std::string name = "wss:" + secret->name;
     std::string_view bytes = secret->secret.bytes();
-    // Fails if there is no keyring yet.
+    // This fails if there is no keyring yet.
     syscall(SYS_keyctl, KEYCTL_CLEAR, KEY_SPEC_THREAD_KEYRING);
     if (syscall(SYS_add_key, "logon", name.c_str(), bytes.data(), bytes.size(), KEY_SPEC_THREAD_KEYRING) < 0)
         return Status::from_errno(errno, "cannot pass the secret to the kernel (add_key)");
@@ -78,8 +78,8 @@ static std::string line_of(const Mapping& mapping, const std::string& address) {
     return line;
 }
 
-// With retry=on the driver accepts any address and retries only that one. So each address is first tried once
-// without retry.
+// With retry=on, the driver accepts any address, and then retries only that one. So each address is first
+// tried once without retry.
 static Status map_any(const Context& context, const Mapping& mapping, const std::string& identity) {
     Mapping once = mapping;
     std::erase_if(once.options, is_retry);
@@ -98,7 +98,8 @@ Status request_map(const Context& context, const Mapping& mapping) {
     return write_control(context, "map", line_of(mapping, mapping.addresses.front()) + identity);
 }
 
-// Whether `target`, in the form that the driver was given (perhaps without a port), is one of the addresses.
+// Whether `target` is one of the addresses. `target` has the form in which the driver received it, perhaps
+// without a port.
 static bool is_at(const std::string& target, const Mapping& mapping) {
     auto address = parse_target(target);
     if (!address) return false;
@@ -107,7 +108,7 @@ static bool is_at(const std::string& target, const Mapping& mapping) {
                                        shown.front().to_string()) != mapping.addresses.end();
 }
 
-// N of `lun:N`, in C syntax as in the driver: 0x10, 020 and 16 are equal.
+// N of `lun:N`, in C syntax as in the driver, where 0x10, 020 and 16 are equal.
 static std::optional<uint64_t> lun_of(const std::string& volume) {
     constexpr std::string_view kLun = "lun:";
     if (!volume.starts_with(kLun)) return std::nullopt;
@@ -117,7 +118,7 @@ static std::optional<uint64_t> lun_of(const std::string& volume) {
     return number;
 }
 
-// The LUN in the 16 hex digits of a SAM LUN, in peripheral or flat addressing.
+// The LUN from the 16 hex digits of a SAM LUN, in peripheral or flat addressing.
 static std::optional<uint64_t> lun_of(const Disk& disk) {
     constexpr size_t kDigits = 16;
     uint64_t lun = 0;

@@ -3,8 +3,8 @@
 // shutdown.
 //
 // The command waits up to --wait seconds for disks, and until the driver's first attempts have ended. The
-// driver keeps trying volumes that were not available in time, so disks of a target that starts later than
-// this machine appear, too.
+// driver keeps trying volumes that were not available in time. So disks of a target that starts later than
+// this machine appear as well.
 #include <poll.h>
 
 #include <algorithm>
@@ -46,9 +46,9 @@ struct MapTask {
     bool finished = false;
     Status status = Status::ok();
     std::string text{};
-    std::shared_ptr<const MapRequests> requests{};  // to the driver, if any
-    size_t request = 0;                             // its index there
-    std::string why_pending{};                      // the driver's last error
+    std::shared_ptr<const MapRequests> requests{};  // the requests that contain this line; nullptr: none yet
+    size_t request = 0;                             // the index of this line there
+    std::string why_pending{};                      // the driver's last error for this line
 };
 
 void finish(MapTask& task, std::string text) {
@@ -79,13 +79,13 @@ struct Driver {
     const Disk* disk(const Mapping& mapping) const { return find(disks, mapping); }
     const Pending* pending(const Mapping& mapping) const { return find(pendings, mapping); }
 
-    // True only if it is certain that there is neither a disk nor a pending map.
+    // True only if it is certain that there is neither a disk nor a pending map for `mapping`.
     bool is_without(const Mapping& mapping) const {
         return disk(mapping) == nullptr && pending(mapping) == nullptr && !is_cut;
     }
 
-    bool is_cut = false;            // there may be more in `pendings`
-    std::vector<Pending> pendings;  // read before `disks`, so that a map that succeeds then is in both
+    bool is_cut = false;            // there may be more pending maps than in `pendings`
+    std::vector<Pending> pendings;  // read before `disks`, so that a map that succeeds in between is in both
     std::vector<Disk> disks;
 };
 
@@ -112,7 +112,7 @@ void report(Context& context, const Arguments& arguments, const std::vector<MapT
     if (tasks.empty()) std::printf("%s: no volumes\n", arguments.file.c_str());
 }
 
-// Reads the lines of the file. On failure sets the exit status and returns none.
+// Reads the lines of the file. On failure, sets the exit status and returns none.
 std::vector<MapTask> begin(Context& context, const Arguments& arguments) {
     auto lines = read_maps(arguments.file);
     if (!lines) {
@@ -145,7 +145,7 @@ bool find_host(MapTask& task, Nanoseconds deadline) {
 bool is_usable(const Disk& disk) {
     return disk.state.empty() || disk.state == "live";
 }
-bool is_lost(const Disk& disk) {  // it never recovers
+bool is_lost(const Disk& disk) {  // the disk never recovers
     return disk.state == "failed" || disk.state == "dead";
 }
 
@@ -156,7 +156,7 @@ Mapping with_retry(Mapping mapping) {
     return mapping;
 }
 
-// Requests maps for lines whose host is resolved by now and that are neither mapped nor pending.
+// Requests maps for those lines whose host is resolved and that are neither mapped nor pending.
 void start_maps(const Context& context, Nanoseconds deadline, std::vector<MapTask>& tasks) {
     std::vector<MapTask*> found;
     for (MapTask& task : tasks)
@@ -198,10 +198,10 @@ void look_for(const Context& context, const Driver& driver, MapTask& task) {
     if (pending != nullptr) task.why_pending = pending->error;
 }
 
-// The error of a line that has no disk when the time has expired.
+// The error for a line that has no disk when the time has expired.
 Status late(const Driver& driver, const Context& context, const Arguments& arguments, const MapTask& task) {
     const uint32_t seconds = arguments.wait_seconds;
-    if (!task.started) return task.status;  // of the look-up
+    if (!task.started) return task.status;  // status of the look-up
     if (is_unanswered(task))
         return failure(Code::kTimedOut,
                        "not mapped within {} s, because its target does not answer; run wssctl maps up again",
@@ -239,8 +239,8 @@ void up(Context& context, const Arguments& arguments) {
     report(context, arguments, tasks);
 }
 
-// Removes the disk or the pending map of a line. Called repeatedly, as a disk may be open for a moment (for
-// example by udev).
+// Removes the disk or the pending map of a line. It is called repeatedly, because a disk may be open for a
+// moment (for example by udev).
 void try_unmap(const Context& context, const Driver& driver, const Arguments& arguments, MapTask& task) {
     const Disk* disk = driver.disk(task.line.mapping);
     const Pending* pending = driver.pending(task.line.mapping);

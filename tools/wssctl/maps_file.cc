@@ -8,7 +8,7 @@
 
 namespace wss::wssctl {
 
-// A longer file is not a list of volumes.
+// A longer file cannot be a list of volumes.
 constexpr size_t kBytesMax = 1 << 20;
 constexpr size_t kLinesMax = 4096;
 constexpr size_t kLineBytesMax = 4096;
@@ -17,7 +17,7 @@ constexpr std::string_view kSecretKey = "secret-file=";
 
 static Status parse(const std::string& line, Mapping& mapping) {
     std::istringstream words(line.substr(0, line.find('#')));
-    if (!(words >> mapping.target)) return Status::ok();  // nothing but a comment
+    if (!(words >> mapping.target)) return Status::ok();  // the line contains at most a comment
     if (!(words >> mapping.volume)) return failure(Code::kInvalid, "the volume is missing: TARGET VOLUME");
     for (std::string word; words >> word;) {
         if (word.starts_with(kSecretKey))

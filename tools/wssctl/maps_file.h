@@ -3,7 +3,8 @@
 //
 //     TARGET VOLUME [secret-file=FILE] [KEY=VALUE ...]
 //
-// separated by blanks. '#' starts a comment. Keys are those of /sys/class/wss/map.
+// The words of a line are separated by blanks. '#' starts a comment. The keys are those of
+// /sys/class/wss/map.
 #pragma once
 
 #include "tools/wssctl/mapping.h"
@@ -11,11 +12,12 @@
 namespace wss::wssctl {
 
 struct MapsLine {
-    size_t number;  // in the file, from 1
+    size_t number;  // line number in the file, from 1
     Mapping mapping;
 };
 
-// Checks all lines first: a file with a mistake maps nothing. Duplicate lines are errors.
+// Reads the file. All lines are checked first, so a file with a mistake maps nothing. Duplicate lines are
+// errors.
 Result<std::vector<MapsLine>> read_maps(const std::string& path);
 
 }  // namespace wss::wssctl

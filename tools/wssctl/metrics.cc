@@ -17,7 +17,7 @@ namespace {
 using metrics::Sample;
 using Labels = std::vector<std::pair<std::string, std::string>>;
 
-// Values of kernel/stats.c that are not counters of kernel/stats.h.
+// Values that kernel/stats.c shows but that are not counters of kernel/stats.h.
 constexpr std::array<std::string_view, 2> kGauges = {"regions_active", "dma_mapped"};
 
 bool is_gauge(const std::string& name) {
@@ -79,7 +79,7 @@ void print_metrics(Context& context) {
                                 {}, static_cast<double>(list_pending(context).size())));
         return samples;
     });
-    // Report a failed write, because a partial file would be installed like a complete one.
+    // A failed write must be reported, because a partial file would be installed like a complete one.
     if (std::fputs(exporter.text().c_str(), stdout) < 0 || std::fflush(stdout) != 0)
         context.fail(Status::from_errno(errno, "the metrics cannot be written"));
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// wssctl stats: counters of the target (control socket) and of the driver (sysfs), if they run here.
+// wssctl stats: counters of the target (from its control socket) and of the driver (from sysfs), if they run
+// on this machine.
 #include <cstdio>
 
 #include "lib/base/size.h"
@@ -51,7 +52,7 @@ double counter(const Json& counters, const char* name) {
     return found != counters.end() && found->is_number() ? found->get<double>() : 0;
 }
 
-// Prints a ratio: 1.00 is one region, or one RDMA operation, per request.
+// Prints a ratio. 1.00 means one region, or one RDMA operation, per request.
 void print_ratio(const char* what, double count, double per) {
     if (per > 0) std::printf("  %s: %.2f\n", what, count / per);
 }
@@ -97,7 +98,7 @@ void stats(Context& context, const Arguments& arguments) {
         driver_missing = check_loaded(context);
         if (driver_missing) answer["driver"] = {{"sessions", session_statistics(context)}};
     }
-    // By default both are tried, and one suffices.
+    // By default both are tried, and one of them suffices.
     if (arguments.target && !target_missing) return context.fail(target_missing);
     if (arguments.driver && !driver_missing) return context.fail(driver_missing);
     if (answer.empty()) {

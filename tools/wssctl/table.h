@@ -10,7 +10,7 @@ namespace wss::wssctl {
 class Table {
   public:
     explicit Table(std::vector<std::string> head) : rows_{std::move(head)} {}
-    // `row` has as many cells as the head.
+    // `row` must have as many cells as the head.
     void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
     bool empty() const { return rows_.size() == 1; }
     void print() const;

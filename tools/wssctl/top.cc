@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// wssctl top: live figures of the cache: per volume the hit ratio, the origin of the bytes, the dirty lines
-// and the duration of commands.
+// wssctl top: live statistics of the cache. For each volume it shows the hit ratio, the origin of the bytes,
+// the dirty lines and the duration of commands.
 #include <unistd.h>
 
 #include <chrono>
@@ -111,7 +111,7 @@ void top(Context& context, const Arguments& arguments) {
         if (look > 0) {
             const double seconds = std::chrono::duration<double>(now - looked).count();
             const auto rates = rates_of(*answer, before, seconds);
-            // One object per line, flushed, for a program that reads it live.
+            // Prints one object per line and flushes it, for a program that reads it live.
             if (context.json)
                 std::printf("%s\n", to_json(rates, seconds).dump().c_str()), std::fflush(stdout);
             else

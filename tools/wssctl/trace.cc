@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // wssctl trace: live times of requests, by stage (paper D, tables 3 and 4). The driver measures while this
-// command runs, and then returns to its former setting (Documentation/ABI/testing/debugfs-wss).
+// command runs, and afterwards returns to its former setting (Documentation/ABI/testing/debugfs-wss).
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -25,8 +25,8 @@ struct Arguments {
     std::string session;
 };
 
-// One line of a session's table: `count` requests of a kind spent `ns` in a stage; buckets are powers of two
-// of ns.
+// One line of a session's table: `count` requests of a kind spent `ns` in a stage. Buckets are powers of two,
+// in ns.
 struct Row {
     std::string kind, stage;
     uint64_t count = 0, ns = 0;
@@ -68,7 +68,7 @@ Sessions read_sessions(const Context& context, const std::string& only) {
     return sessions;
 }
 
-// The difference from `before`; the whole row if the driver has reset the table.
+// The difference from `before`, or the whole row if the driver has reset the table.
 Row since(const Row& now, const Rows& before) {
     for (const Row& old : before) {
         if (old.kind != now.kind || old.stage != now.stage || old.count > now.count ||
@@ -83,7 +83,7 @@ Row since(const Row& now, const Rows& before) {
     return now;
 }
 
-// Linear interpolation within a bucket: the error is at most a factor of two.
+// Interpolates linearly within a bucket. The error is at most a factor of two.
 double quantile_us(const Row& row, double share) {
     uint64_t all = 0;
     for (uint64_t bucket : row.buckets) all += bucket;
@@ -117,7 +117,7 @@ double share_of(const Row& row, const Rows& rows) {
                                               : static_cast<double>(row.ns) / static_cast<double>(whole->ns);
 }
 
-// The classes of the paper's table 3, without copies, because the driver makes none.
+// The classes of table 3 of the paper, except copies, because the driver makes none.
 const char* class_of(const std::string& stage) {
     if (stage == "remote") return "communication";
     if (stage == "block") return "kernel";
@@ -178,7 +178,7 @@ void show(const Context& context, const Sessions& now, const Sessions& before, d
     std::fflush(stdout);
 }
 
-// Turns measuring on; the destructor restores the former setting.
+// Turns measuring on. The destructor restores the former setting.
 class Measuring {
   public:
     explicit Measuring(std::filesystem::path file) : file_(std::move(file)) {

@@ -23,8 +23,8 @@ bool unmap_one(Context& context, const std::string& device, bool force, Json& do
     return status.is_ok();
 }
 
-// The driver shows at most one page of the pending maps. The others appear when those on the page end. Disks
-// are last, because a pending map may become a disk at any time.
+// Disks are unmapped last, because a pending map may become a disk at any time. The driver shows at most one
+// page of the pending maps; the others appear when those on the page end.
 void unmap_all(Context& context, bool force, Json& done) {
     for (bool is_cut = true; is_cut;) {
         bool is_any_gone = false;

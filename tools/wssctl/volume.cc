@@ -18,7 +18,7 @@ struct Arguments {
     bool open_read_only = false, create = false, steal = false, give_up_dirty = false;
 };
 
-// "500/s 100 MiB/s"; "-": none.
+// Returns text such as "500/s 100 MiB/s", or "-" if there are no limits.
 std::string limits_of(const Json& volume) {
     const auto iops = volume.value("iops", uint64_t{0}), bandwidth = volume.value("bandwidth", uint64_t{0});
     std::string text = iops == 0 ? "" : std::to_string(iops) + "/s";

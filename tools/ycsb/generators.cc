@@ -9,7 +9,7 @@
 namespace wss::ycsb {
 
 constexpr uint64_t kScrambledItems = 10'000'000'000;
-constexpr double kScrambledZeta = 26.46902820178302;  // of kScrambledItems at 0.99; YCSB's constant
+constexpr double kScrambledZeta = 26.46902820178302;  // zeta of kScrambledItems at 0.99 (from YCSB)
 
 double unit(Random& random) {
     return static_cast<double>(random.next() >> 11) * 0x1p-53;

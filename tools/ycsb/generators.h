@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // YCSB's distributions of record numbers, with a seeded generator instead of Java's.
 //
-// A generator belongs to one thread (each thread has its own, with the same parameters); all threads share
-// Insertions. Sources: the classes of the same names in YCSB's core. Surprising behaviour of YCSB (ranges
-// with both ends, the constant of the scrambled zipfian) is kept and noted.
+// A generator belongs to one thread: each thread has its own, with the same parameters. All threads share
+// Insertions. The sources are the classes of the same names in YCSB's core. Surprising behaviour of YCSB
+// (ranges that include both ends, the constant of the scrambled zipfian) is kept and noted.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@
 
 namespace wss::ycsb {
 
-// Uniform in [0, 1), with the 53 bits that a double has.
+// Returns a uniformly distributed number in [0, 1), with the 53 bits that a double has.
 double unit(Random& random);
 
 class Generator {
@@ -25,17 +25,17 @@ class Generator {
     virtual uint64_t next(Random& random) = 0;
 };
 
-// The numbers of the existing records. An insert takes a number, which counts as existing only when all
-// smaller ones do too (YCSB's AcknowledgedCounterGenerator), so that no record is read before it exists.
+// The numbers of the existing records. An insert takes a number. It counts as existing only when all smaller
+// numbers do (YCSB's AcknowledgedCounterGenerator). So no record is read before it exists.
 class Insertions {
   public:
-    static constexpr uint64_t kWindow = 1 << 20;  // numbers taken and not acknowledged
+    static constexpr uint64_t kWindow = 1 << 20;  // how many numbers may be taken and not yet acknowledged
 
     explicit Insertions(uint64_t start) : next_(start), limit_(start - 1), done_(kWindow) {}
     uint64_t take() { return next_.fetch_add(1, std::memory_order_relaxed); }
-    // False: more than kWindow numbers are outstanding, and `number` was not recorded.
+    // Returns false if more than kWindow numbers are outstanding; `number` was then not recorded.
     bool acknowledge(uint64_t number);
-    // The last existing number; start - 1, possibly -1, if there is none.
+    // The last existing number, or start - 1 (possibly -1) if there is none.
     int64_t last() const { return static_cast<int64_t>(limit_.load(std::memory_order_acquire)); }
 
   private:
@@ -54,7 +54,8 @@ class Uniform final : public Generator {
     const uint64_t first_, count_;
 };
 
-// Rank 0 is the most popular. Gray et al., "Quickly generating billion-record synthetic databases".
+// Rank 0 is the most popular. The algorithm is that of Gray et al., "Quickly generating billion-record
+// synthetic databases".
 class Zipfian final : public Generator {
   public:
     static constexpr double kTheta = 0.99;
@@ -62,8 +63,8 @@ class Zipfian final : public Generator {
     Zipfian(uint64_t first, uint64_t last, double theta = kTheta);
     Zipfian(uint64_t first, uint64_t last, double theta, double zeta_of_count);
     uint64_t next(Random& random) override { return next_of(random, count_); }
-    // Draws from the first `count` items. A larger count extends the sum. A smaller one leaves the sum as it
-    // is, as in YCSB.
+    // Chooses one of the first `count` items. A larger count extends the sum. A smaller one leaves the sum as
+    // it is, as in YCSB.
     uint64_t next_of(Random& random, uint64_t count);
 
   private:
@@ -76,8 +77,8 @@ class Zipfian final : public Generator {
 // The sum of 1/i^theta for i in (from, to], added to `sum`.
 double zeta(uint64_t from, uint64_t to, double theta, double sum);
 
-// Zipfian, with the popular items spread over the range by the hash. As YCSB does, it draws from 10^10 + 1
-// items for any range, with a precomputed sum.
+// A zipfian distribution whose popular items are spread over the range by the hash. As YCSB does, it draws
+// from 10^10 + 1 items for any range, with a precomputed sum.
 class ScrambledZipfian final : public Generator {
   public:
     ScrambledZipfian(uint64_t first, uint64_t last);
@@ -88,7 +89,7 @@ class ScrambledZipfian final : public Generator {
     Zipfian zipfian_;
 };
 
-// The newest record is the most popular.
+// A distribution in which the newest record is the most popular.
 class Latest final : public Generator {
   public:
     explicit Latest(const Insertions& insertions);
@@ -119,7 +120,7 @@ class Exponential final : public Generator {
     const double gamma_;
 };
 
-// One after the other, cyclic; threads share the counter.
+// Returns one number after another, cyclically. Threads share the counter.
 class Sequential final : public Generator {
   public:
     Sequential(uint64_t first, uint64_t last, std::shared_ptr<std::atomic<uint64_t>> counter)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// YCSB's hash and record names. Both must be identical to YCSB's, so that one runner can read a table loaded
-// by another.
+// YCSB's hash and record names. Both must be identical to YCSB's, so that this runner can read a table that
+// YCSB has loaded, and YCSB one that this runner has loaded.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace wss::ycsb {
 // Java, the most negative number stays negative.
 uint64_t fnv_hash(uint64_t value);
 
-// "user" and the hash (or, ordered, the number itself) in at least `padding` digits.
+// "user" and the hash (or, if `ordered`, the number itself) in at least `padding` digits.
 std::string key_name(uint64_t number, uint32_t padding, bool ordered);
 
 }  // namespace wss::ycsb

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread with one operation in flight on each of its connections. Reads and updates only.
+// A thread with one operation in flight on each of its connections. It supports only reads and updates.
 #include "tools/ycsb/run_shared.h"
 
 namespace wss::ycsb {
 
 namespace {
 
-// Limit of cached record names; others are built for every operation.
+// Maximum number of cached record names. Other names are built for every operation.
 constexpr uint64_t kNamesMax = 1u << 20;
-// A thread adds to the shared counter once per this many operations, to avoid contention.
+// A thread adds to the shared counter only once per this many operations, to avoid contention.
 constexpr uint64_t kReportEvery = 64;
 
 class LaneWorker {
@@ -32,7 +32,7 @@ class LaneWorker {
     struct Begun {
         Operation operation = Operation::kRead;
         Nanoseconds at{0};
-        bool counts = false;  // not in the warm-up
+        bool counts = false;  // false during the warm-up
     };
     bool go_on() const {
         return !shared_.should_end() && (options_.operation_count == 0 || measured_ < operations_);

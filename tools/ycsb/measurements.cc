@@ -53,7 +53,8 @@ void Measurements::merge(const Measurements& other) {
     failed_ += other.failed_;
 }
 
-// "50thPercentileLatency(us)", "99.9PercentileLatency(us)": YCSB appends an ordinal to whole numbers only.
+// Returns "50thPercentileLatency(us)" or "99.9PercentileLatency(us)": YCSB appends an ordinal suffix only to
+// whole numbers.
 static std::string percentile_name(double percent) {
     auto whole = static_cast<uint64_t>(percent);
     if (static_cast<double>(whole) != percent) return fmt::format("{}PercentileLatency(us)", percent);

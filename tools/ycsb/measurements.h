@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Latencies by operation, and the report in YCSB's format.
 //
-// Recorded in nanoseconds, printed in whole microseconds as in YCSB (the JSON of kvctl bench has
-// nanoseconds). *Intended* latencies start when an operation was due by the target rate, not when the thread
-// started it, so they include the cost of a stalled server.
+// Latencies are recorded in nanoseconds, and printed in whole microseconds as in YCSB. The JSON of kvctl
+// bench has nanoseconds. *Intended* latencies start when an operation was due by the target rate, not when
+// the thread started it, so they include the cost of a stalled server.
 //
-// Thread-safety: none; each thread records into its own object, and merge() adds them up.
+// Thread-safety: none. Each thread records into its own object, and merge() adds the objects up.
 #pragma once
 
 #include <cstdint>
@@ -47,10 +47,10 @@ class Measurements {
 // YCSB's names: "OK", "NOT_FOUND", "ERROR" …
 std::string_view return_code(const Status& status);
 
-// "[OVERALL], RunTime(ms), …" and a block per operation.
+// The report: "[OVERALL], RunTime(ms), …" and a block per operation.
 std::string report(const Measurements& measurements, Nanoseconds run_time,
                    const std::vector<double>& percentiles);
-// "READ: Count=…, Max=…" of the status line.
+// The part "READ: Count=…, Max=…" of the status line.
 std::string summary(const Measurements& measurements);
 
 }  // namespace wss::ycsb

@@ -24,7 +24,8 @@ std::string_view without_blanks(std::string_view text) {
     return last == text.npos ? std::string_view() : text.substr(0, last + 1);
 }
 
-// One logical line: physical ones joined where an odd number of backslashes ends them.
+// Returns one logical line. It consists of physical lines, each of which but the last ends with an odd number
+// of backslashes.
 std::string next_line(std::string_view& text) {
     std::string line;
     for (bool more = true; more && !text.empty();) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Java's property files, the format of YCSB's workloads: `key=value`, `key: value` or `key value`; comments
-// start with # or !; a backslash at the end of a line continues it; escapes \t \n \r \f \uXXXX and \<any>.
+// Java's property files, the format of YCSB's workloads. A line is `key=value`, `key: value` or `key value`.
+// Comments start with # or !. A backslash at the end of a line continues it. The escapes are \t \n \r \f
+// \uXXXX and \<any>.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +15,10 @@ namespace wss::ycsb {
 
 class Properties {
   public:
-    // Adds the properties in the text; later values replace earlier ones. `name` is for error messages.
+    // Adds the properties in the text. Later values replace earlier ones. `name` is for error messages.
     Status read_text(std::string_view text, const std::string& name);
     Status read_file(const std::string& path);
-    // "key=value", as of `-p`.
+    // `assignment`: "key=value", as after `-p`.
     Status set(std::string_view assignment);
     void set(const std::string& key, std::string value) { values_[key] = std::move(value); }
 

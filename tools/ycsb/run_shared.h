@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// State shared by the threads of a run, and the loop of a thread with several connections. For runner.cc and
-// lanes.cc.
+// State shared by the threads of a run, and the loop of a thread with several connections. It is used by
+// runner.cc and lanes.cc.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,8 @@ struct Shared {
     Workload& workload;
     const RunOptions& options;
     SystemClock clock;
-    std::atomic<bool> ended{false};      // by time or by an error; RunOptions::stop ends the run as well
+    std::atomic<bool> ended{false};      // the run was ended by time or by an error; RunOptions::stop ends it
+                                         // as well
     std::atomic<bool> measuring{false};  // the warm-up has ended
     std::atomic<uint64_t> operations{0};
     std::mutex mutex;  // protects the members below
@@ -33,7 +34,7 @@ struct Shared {
     }
 };
 
-// Runs operations on every lane until the run ends; `operations` 0: until it is ended.
+// Runs operations on every lane until the run ends. `operations` is the maximum number; 0: no maximum.
 Measurements run_lanes(Shared& shared, uint32_t number, uint64_t operations, Lanes& lanes);
 
 }  // namespace wss::ycsb

@@ -13,7 +13,7 @@ namespace wss::ycsb {
 
 namespace {
 
-// A thread that sleeps to keep its rate wakes this often to check whether the run must end.
+// A thread that sleeps to keep its rate wakes at this interval to check whether the run must end.
 constexpr int64_t kNapMax_ns = 50'000'000;
 
 class Worker {
@@ -59,7 +59,7 @@ class Worker {
     bool counts_ = false;  // the current operation did not begin in the warm-up
     std::vector<uint64_t> numbers_;
     std::vector<std::string> keys_, values_;
-    std::vector<Part> parts_;  // of a read-modify-write
+    std::vector<Part> parts_;  // parts of a read-modify-write
 };
 
 void Worker::name_keys(std::span<const uint64_t> numbers) {
@@ -86,7 +86,7 @@ Status Worker::write(std::span<const uint64_t> numbers) {
     return database_.write(numbers, keys_, values_);
 }
 
-// Changes one of several fields. The record is one value of the store, so it is read first.
+// Changes one of several fields. The record is a single value of the store, so it must be read first.
 Status Worker::changed_values(std::span<const uint64_t> numbers) {
     name_keys(numbers);
     WSS_TRY(database_.read(numbers, keys_, values_));
@@ -109,7 +109,7 @@ Status Worker::insert(uint64_t count) {
     numbers_.clear();
     for (uint64_t i = 0; i < count; ++i) numbers_.push_back(shared_.workload.insertions().take());
     Status written = write(numbers_);
-    // Acknowledge after a failure as well, as YCSB does; otherwise no thread could continue to insert.
+    // Acknowledge after a failure as well, as YCSB does. Otherwise no thread could continue to insert.
     for (uint64_t number : numbers_)
         if (!shared_.workload.insertions().acknowledge(number))
             return Status(Code::kExhausted, "an insert has not ended, and too many later ones wait for it");
@@ -232,7 +232,7 @@ void thread_main(Shared& shared, uint32_t number, uint64_t operations) {
         }
         ++shared.ready;
         shared.changed.notify_all();
-        // Bounded by the other threads' open(), which has a time limit.
+        // The wait is bounded, because the open() of the other threads has a time limit.
         shared.changed.wait(lock, [&] { return shared.go; });
     }
     if (database) {
@@ -259,7 +259,7 @@ std::string status_line(uint64_t seconds, uint64_t operations, double rate) {
                        now.tv_nsec / 1'000'000, seconds, operations, rate);
 }
 
-// Waits for the threads, ends the warm-up and the run in time, and prints the status line.
+// Waits for the threads, ends the warm-up and the run at the right time, and prints the status line.
 Nanoseconds watch(Shared& shared, const WorkloadOptions& options) {
     Nanoseconds started = shared.clock.now(), measured = started, told = started;
     uint64_t told_operations = 0;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a workload against a database with threads, like YCSB's client: load or run phase, a target rate, a
-// warm-up, a status line.
+// Runs a workload against a database with threads, like YCSB's client. It supports the load phase and the run
+// phase, a target rate, a warm-up, and a status line.
 //
-// With `txnlen` (Bailis) one operation is one transaction of so many records, named READ-TXN, UPDATE-TXN,
-// INSERT-TXN. A read-modify-write is measured as a whole and by its parts. Without lanes operations are
+// With `txnlen` (Bailis), one operation is one transaction of that many records, named READ-TXN, UPDATE-TXN
+// or INSERT-TXN. A read-modify-write is measured as a whole and by its parts. Without lanes, operations are
 // synchronous: each thread has one at a time.
 #pragma once
 
@@ -21,8 +21,8 @@
 
 namespace wss::ycsb {
 
-// Several operations at a time by one thread, one on each lane (connectionsperthread): as many connections as
-// with threads, but without their context switches.
+// Several concurrent operations of one thread, one on each lane (connectionsperthread). It uses as many
+// connections as several threads would, but without their context switches.
 class Lanes {
   public:
     struct Ended {
@@ -31,9 +31,9 @@ class Lanes {
     };
     virtual ~Lanes() = default;
     virtual uint32_t count() const = 0;
-    // The lane must be idle. The operation may end within the call; wait() reports it.
+    // The lane must be idle. The operation may end during the call. wait() reports its end.
     virtual void begin_read(uint32_t lane, std::span<const std::string_view> keys) = 0;
-    // Moves the values.
+    // Moves the values out of its argument.
     virtual void begin_write(uint32_t lane, std::span<const std::string_view> keys,
                              std::span<std::string> values) = 0;
     // Waits until at least one operation has ended.
@@ -44,13 +44,13 @@ class Lanes {
 class Database {
   public:
     virtual ~Database() = default;
-    // Reads all records, or returns kNotFound; `values` gets one for each key.
+    // Reads all records, or returns kNotFound. `values` gets one value for each key.
     virtual Status read(std::span<const uint64_t> records, std::span<const std::string> keys,
                         std::vector<std::string>& values) = 0;
     virtual Status write(std::span<const uint64_t> records, std::span<const std::string> keys,
                          std::span<const std::string> values) = 0;
     virtual Status scan(const std::string& first, uint64_t count, uint64_t& found) = 0;
-    // nullptr: only one operation at a time.
+    // nullptr: the database allows only one operation at a time.
     virtual Lanes* lanes() { return nullptr; }
 };
 
@@ -61,9 +61,9 @@ struct RunOptions {
     uint64_t seed = 1;
     // Called in the thread that will use it.
     std::function<Result<std::unique_ptr<Database>>(uint32_t thread)> open;
-    // Gets one line every status.interval seconds; may be empty.
+    // Gets one line every status.interval seconds. May be empty.
     std::function<void(const std::string& line)> status;
-    // Set from outside to end the run early.
+    // Set from outside, to end the run early.
     const std::atomic<bool>* stop = nullptr;
     // Called once, when the warm-up has ended and measuring begins.
     std::function<void()> measuring;
@@ -74,7 +74,7 @@ struct RunResult {
     Nanoseconds run_time;  // measured part
 };
 
-// Fails if a thread cannot open its database. Failed operations are only counted.
+// Fails if a thread cannot open its database. Failed operations are counted, but do not make it fail.
 Result<RunResult> run(Workload& workload, const RunOptions& options);
 
 }  // namespace wss::ycsb

@@ -29,9 +29,9 @@ static std::unique_ptr<Generator> length_generator(Distribution distribution, ui
     return std::make_unique<Constant>(max);
 }
 
-// The last record of YCSB's scrambled zipfian, including the expected inserts. The range includes both ends,
-// so it has one item more than there are records even without inserts; draws beyond the last existing record
-// are repeated.
+// The last record number of YCSB's scrambled zipfian, with the expected inserts included. The range includes
+// both ends, so even without inserts it has one item more than there are records. Results beyond the last
+// existing record are drawn again.
 static uint64_t zipfian_end(const WorkloadOptions& options) {
     double inserts = options.proportions[static_cast<size_t>(Operation::kInsert)];
     auto expected = static_cast<uint64_t>(static_cast<double>(options.operation_count) * inserts * 2.0);
@@ -119,7 +119,7 @@ void WorkloadThread::next_records(bool distinct, std::vector<uint64_t>& numbers)
 
 // ---- bytes
 
-// Six printable characters from each 32 random bits, as in YCSB's RandomByteIterator.
+// Appends six printable characters for each 32 random bits, as YCSB's RandomByteIterator does.
 static void append_printable(std::string& out, size_t length, Random& random) {
     size_t end = out.size() + length;
     while (out.size() < end) {
@@ -131,14 +131,14 @@ static void append_printable(std::string& out, size_t length, Random& random) {
     }
 }
 
-// Java's String.hashCode of an ASCII text.
+// Java's String.hashCode for an ASCII text.
 static int32_t java_hash(std::string_view text) {
     uint32_t hash = 0;
     for (char letter : text) hash = hash * 31 + static_cast<uint8_t>(letter);
     return static_cast<int32_t>(hash);
 }
 
-// The contents of a field for data integrity: "key:field", then its own hash again and again.
+// The contents of a field for data integrity: "key:field", followed repeatedly by the hash of what precedes.
 static std::string checked_value(const std::string& key, uint32_t field, size_t length) {
     std::string value = fmt::format("{}:field{}", key, field);
     while (value.size() < length) value += fmt::format(":{}", java_hash(value));
@@ -154,7 +154,7 @@ std::string WorkloadThread::field_value(const std::string& key, uint32_t field) 
     return value;
 }
 
-// Uses pieces of a random text: drawing every letter costs more than storing it.
+// Uses pieces of a random text, because drawing every letter costs more than storing it.
 void WorkloadThread::append_text(std::string& out, size_t length) {
     constexpr size_t kText = 64 * 1024;
     if (text_.empty()) append_printable(text_, kText, random_);

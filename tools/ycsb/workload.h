@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The decisions of YCSB's CoreWorkload: the next operation, its records, its fields and their bytes.
 //
-// Options come from properties, with YCSB's names and defaults. All threads share a Workload; each has a
+// Options come from properties, with YCSB's names and defaults. All threads share a Workload, and each has a
 // WorkloadThread of its own. `txnlen` is Bailis' extension: one operation is a transaction over that many
 // records, read-only or write-only.
 #pragma once
@@ -19,7 +19,7 @@ namespace wss::ycsb {
 
 enum class Operation : uint8_t { kRead, kUpdate, kInsert, kScan, kReadModifyWrite };
 constexpr size_t kOperations = 5;
-// "READ", "UPDATE" … as in YCSB's report.
+// "READ", "UPDATE" and so on, as in YCSB's report.
 std::string_view to_string(Operation operation);
 
 enum class Distribution : uint8_t {
@@ -50,7 +50,7 @@ struct WorkloadOptions {
     bool transactional = false;  // txnlen was given: operations are named READ-TXN …
     uint32_t threads = 1;
     uint32_t connections = 1;      // per thread (connectionsperthread), each with one operation in flight
-    uint64_t target = 0;           // operations per second of all threads; 0: no limit
+    uint64_t target = 0;           // operations per second of all threads together; 0: no limit
     uint64_t seconds_max = 0;      // of the run phase; 0: until all operations are done
     uint64_t warm_up_seconds = 0;  // at the start of the run phase; its operations are not measured
     uint64_t status_seconds = 10;
@@ -67,7 +67,7 @@ class Workload {
     const WorkloadOptions& options() const { return options_; }
     std::string key(uint64_t number) const { return key_name(number); }
     Insertions& insertions() { return insertions_; }
-    // The next record of the load phase.
+    // The number of the next record of the load phase.
     uint64_t take_load() { return options_.insert_start + loaded_.fetch_add(1, std::memory_order_relaxed); }
 
   private:
@@ -86,17 +86,17 @@ class WorkloadThread {
     Operation next_operation();
     // The number of an existing record.
     uint64_t next_record();
-    // The record numbers of one transaction. Reads may have duplicates (Bailis queues them in a list), writes
-    // must not.
+    // The record numbers of one transaction. Reads may have duplicates (Bailis queues them in a list). Writes
+    // must not have any.
     std::vector<uint64_t> next_records(bool distinct);
     void next_records(bool distinct, std::vector<uint64_t>& numbers);
     uint64_t next_scan_length() { return scan_length_->next(random_); }
-    // The bytes of a whole record. A record of one field is the field. In a record of several fields, each
-    // has a prefix with its length in four octets, highest first.
+    // The bytes of a whole record. A record with one field consists of that field. In a record with several
+    // fields, each has a prefix that contains its length in four octets, highest first.
     std::string record_value(const std::string& key);
-    // The same, reusing the memory of `record`.
+    // The same, but reuses the memory of `record`.
     void record_value(std::string_view key, std::string& record);
-    // `record` with one random field replaced.
+    // Returns `record` with one random field replaced.
     Result<std::string> with_one_field_changed(const std::string& key, std::string_view record);
     // For data integrity: whether `record` equals the result of record_value(key).
     bool is_record_of(const std::string& key, std::string_view record);
@@ -107,14 +107,14 @@ class WorkloadThread {
     void append_text(std::string& out, size_t length);
     Workload& workload_;
     Random random_;
-    std::string text_;  // random letters; a value is a piece of it from a random place
+    std::string text_;  // random letters; a value is a piece of this text from a random place
     std::unique_ptr<Generator> records_, field_length_, scan_length_;
 };
 
-// The fields of a record of `count` fields; fails when `record` is not one.
+// The fields of a record of `count` fields. Fails if `record` is not such a record.
 Result<std::vector<std::string_view>> fields_of(std::string_view record, uint32_t count);
 
-// The property text of YCSB's workload 'a' to 'f'; empty for other letters.
+// The property text of YCSB's workloads 'a' to 'f'. Empty for other letters.
 std::string_view standard_workload(char letter);
 
 }  // namespace wss::ycsb

@@ -11,9 +11,9 @@ namespace wss::ycsb {
 
 namespace {
 
-// Limits of the options; larger values are typing errors.
+// Limits of the options. Larger values are typing errors.
 constexpr uint64_t kRecordsMax = uint64_t{1} << 40;
-constexpr uint64_t kRecordBytesMax = 1 << 20;  // a value of the store
+constexpr uint64_t kRecordBytesMax = 1 << 20;  // maximum size of a value of the store
 constexpr uint64_t kThreadsMax = 1024, kTxnLengthMax = 128;
 constexpr uint64_t kConnectionsMax = 64;
 

@@ -75,7 +75,7 @@ function claimsList(claims) {
     claim.paper ? `, the paper ${claim.paper}` : "", `; ${claim.badge}`, claim.reason ? `; ${claim.reason}` : "")));
 }
 
-// A row for each series, a column for each place of the x axis.
+// Makes a row for each series, and a column for each place of the x axis.
 function valuesTable(card) {
   const series = [...papersSeries(card), ...card.measured.map((line) => ({name: line.name, points: line.points}))];
   const columns = placesOf(series);

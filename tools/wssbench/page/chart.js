@@ -22,7 +22,7 @@ function svg(name, attributes, ...children) {
   return node;
 }
 
-// A drawing with room for axes. `spots` are the places whose text the pointer shows.
+// A drawing with room for axes. `spots` are the places whose text is shown when the pointer is near.
 class Drawing {
   constructor(width, label) {
     this.width = width;
@@ -63,7 +63,7 @@ class Drawing {
     this.spots.push({x, y, text});
   }
 
-  // The node, with a tip that follows the pointer.
+  // Returns the node, with a tip that follows the pointer.
   finished() {
     const tip = document.getElementById("tip");
     const show = (event) => {
@@ -92,7 +92,7 @@ function rangeOf(model) {
   return [Math.min(...values), Math.max(...values)];
 }
 
-// A range of more than a factor of 20 gets a logarithmic axis. Bars begin at zero.
+// A range of more than a factor of 20 gets a logarithmic axis. Bars always begin at zero.
 function yScale(model, area, bars) {
   const [low, high] = rangeOf(model);
   return !bars && low > 0 && high / low > 20 ? logarithmic(low, high, area.bottom, area.top) : linear(high, area.bottom, area.top);
@@ -126,7 +126,7 @@ function lineChart(model, width) {
   return drawing.finished();
 }
 
-// Bars of our series side by side; the values of the paper are crosses.
+// Shows the bars of our series side by side, and the values of the paper as crosses.
 function barChart(model, width) {
   const drawing = new Drawing(width, model.label), {left, right, bottom} = drawing.area;
   const x = bands(model.names, left, right), y = yScale(model, drawing.area, true);
@@ -146,7 +146,8 @@ function barChart(model, width) {
   return drawing.finished();
 }
 
-// Horizontal bars of {name, parts: [{name, y}]}, one below the other. `colours` belongs to the names of the parts.
+// Shows horizontal bars of {name, parts: [{name, y}]}, one below another. `colours` belong to the names of
+// the parts.
 function stackChart(bars, unit, colours, width) {
   const drawing = new Drawing(width, bars.map((bar) => `${bar.name}: ${bar.parts.map((part) => `${part.name} ${short(part.y)}`).join(", ")}`).join("; "));
   const {left, right} = {left: 8, right: width - 14}, high = Math.max(...bars.map((bar) => bar.parts.reduce((sum, part) => sum + part.y, 0)));

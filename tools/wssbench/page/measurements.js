@@ -7,7 +7,7 @@ function cellText(value) {
   return typeof value === "number" ? short(value) : String(value);
 }
 
-// The keys of all rows without those of lists and objects.
+// The keys of all rows, except those whose values are lists or objects.
 function columnsOf(rows) {
   return [...new Set(rows.flatMap((row) => Object.keys(row).filter((key) => row[key] === null || typeof row[key] !== "object")))];
 }
@@ -58,7 +58,7 @@ function measurementsSection(figure) {
   if (figure.ratio !== null && figure.ratio !== undefined)
     node.append(element("p", {}, `Bound ${cellText(figure.bound)}${figure.bound_means ? ` (${figure.bound_means})` : ""}, ratio ${cellText(figure.ratio)}.`));
   if (figure.doubts.length) node.append(element("ul", {class: "bad"}, ...figure.doubts.map((doubt) => element("li", {}, doubt))));
-  // The tables are large: they are made when they are opened.
+  // The tables are large, so they are made when they are opened.
   node.addEventListener("toggle", () => {
     if (node.open && node.querySelector("table") === null) node.append(...[figure.bounds ?? [], figure.rows].filter((rows) => rows.length).map(table));
   });

@@ -2,7 +2,7 @@
 // From a card (tools/wssbench/card.h) to the models of its charts, by the reader's choices.
 "use strict";
 
-const LATENCY_LINES = 12; // a reader cannot distinguish more
+const LATENCY_LINES = 12; // a reader cannot distinguish more lines
 const OWN_UNIT = "the paper's";
 const choices = {fabric: "all", method: "all", unit: OWN_UNIT};
 
@@ -43,7 +43,7 @@ function seriesOf(card, line, number) {
   return series;
 }
 
-// The quoted values of the paper: in its own unit, each at its own place.
+// The quoted values of the paper. They are shown in the paper's own unit, each at its own place.
 function papersSeries(card) {
   const all = new Map();
   for (const value of card.values) {
@@ -64,8 +64,9 @@ function model(card, series, label) {
   return {x: card.x, y: choices.unit === OWN_UNIT ? card.y : choices.unit, kind: bars ? "bars" : "lines", names, series, xText: xText(card), label};
 }
 
-// The charts of a card: one; or one for each fabric, if one had too many lines; and one of the paper's own
-// bars, if these are of other hardware than ours, so that the shapes can be compared.
+// The charts of a card. There is one, or one for each fabric if a single chart had too many lines. If the
+// paper's own bars were measured on other hardware than ours, they get a chart of their own, so that the
+// shapes can be compared.
 function chartsOf(card) {
   const lines = card.measured.filter(isChosen), fabrics = [...new Set(lines.map(fabricOf))].filter((one) => one && one !== "local");
   const split = lines.length > 8 && fabrics.length > 1 ? fabrics : [null];
@@ -83,7 +84,7 @@ function chartsOf(card) {
   return charts.filter((chart) => chart.model.series.some((one) => !one.paper));
 }
 
-// The distributions of latencies at one place of the x axis. Thin lines are turns.
+// The distributions of latencies at one point of the x axis. The thin lines are turns.
 function latencyModel(card, place) {
   const series = [];
   card.measured.filter(isChosen).forEach((line) => {

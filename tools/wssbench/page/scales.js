@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scales: from values to pixels, with ticks. Numbers as text.
+// Scales convert values to pixels and have ticks. Also converts numbers to text.
 "use strict";
 
 // Three significant digits, with k, M or G from ten thousand on.
@@ -25,7 +25,7 @@ function roundTicks(low, high, count) {
   return ticks;
 }
 
-// From zero to a round value above `high`.
+// A scale from zero to a round value above `high`.
 function linear(high, from, to) {
   const ticks = roundTicks(0, high > 0 ? high * 1.05 : 1, 5);
   const top = Math.max(ticks[ticks.length - 1], high * 1.05 || 1);
@@ -40,7 +40,7 @@ function logarithmic(low, high, from, to, base = 10) {
   return {at: (value) => from + (to - from) * (log(value) - first) / (last - first), ticks, base: from};
 }
 
-// A logarithmic x axis whose ticks are the measured places, as far as their labels have room.
+// A logarithmic x axis. Its ticks are the measured places, as far as there is room for their labels.
 function places(values, from, to) {
   const low = Math.min(...values), high = Math.max(...values), wide = low > 0 && high / low > 20;
   const map = wide ? Math.log : (value) => value, span = map(high) - map(low) || 1;
@@ -51,7 +51,7 @@ function places(values, from, to) {
   return {at, ticks};
 }
 
-// Names, each in a band of the axis.
+// A scale for names, each in a band of the axis.
 function bands(names, from, to) {
   const width = (to - from) / Math.max(names.length, 1);
   return {at: (name) => from + width * (names.indexOf(name) + 0.5), ticks: names, width};
