@@ -18,7 +18,7 @@ from tests.lab.probe import accelerator_for
 from tests.lab.shell import run_shell
 from tests.lab.vm import Shape
 
-LAB_FAILED = 125  # exit status when the lab failed, not the command
+LAB_FAILED = 125  # exit status when the lab failed, and not the command
 TIMED_OUT = 124
 
 
@@ -48,7 +48,8 @@ def command_run(options: argparse.Namespace) -> int:
     command = options.command[0] if len(options.command) == 1 else options.command
     with open_lab(options.vms, shape_of(options), say) as lab:
         result = lab.vms[0].run(command, options.timeout, check=False, on_output=None if options.icount else relay)
-        if options.icount:  # with icount the output is printed at the end, so as not to disturb the count
+        if options.icount:  # with icount the output is printed at the end, so that it does not disturb the
+                            # count
             relay(frames.STDOUT, result.stdout.encode())
             relay(frames.STDERR, result.stderr.encode())
         say(f"status {result.status} after {result.seconds:.3f} s of the machine's time")

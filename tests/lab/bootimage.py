@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.lab import paths
 from tests.lab.kernel import Kernel
 
-SETUP_SECTORS = 0x1F1  # offsets in the header of a bzImage (Documentation/x86/boot.rst)
+SETUP_SECTORS = 0x1F1  # offset in the header of a bzImage (Documentation/x86/boot.rst)
 HEADER_MAGIC = 0x202
 PAYLOAD_OFFSET = 0x248
 NOTE_PHYS32_ENTRY = 18  # the ELF note by which QEMU finds the PVH entry
@@ -25,7 +25,8 @@ NOTE_PHYS32_ENTRY = 18  # the ELF note by which QEMU finds the PVH entry
 def boot_image(kernel: Kernel) -> Path:
     """Returns the file for the -kernel option of QEMU."""
     if kernel.modules_root != Path("/"):
-        return kernel.image  # a custom kernel may have KASAN, and its PVH entry runs instrumented code before the shadow exists
+        return kernel.image  # a custom kernel may have KASAN, and its PVH entry runs instrumented code before
+                             # the shadow exists
     status = kernel.image.stat()
     name = f"vmlinux-{kernel.release}-{status.st_size:x}-{int(status.st_mtime):x}"
     path = paths.lab_directory() / name

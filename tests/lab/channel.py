@@ -33,7 +33,8 @@ class Channel:
         self._wire = wire
         self._on_klog = on_klog
         self._wire.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", SEND_LIMIT_SECONDS, 0))
-        self._sending = threading.Lock()  # keeps frames contiguous on the wire; the receiving thread never acquires it
+        self._sending = threading.Lock()  # keeps frames contiguous on the wire; the receiving thread never
+                                          # acquires it
         self._lock = threading.Lock()  # protects _sinks, _syncs, _next; never held over a send
         self._sinks: dict[int, Sink] = {}
         self._syncs: dict[int, threading.Event] = {}
@@ -50,7 +51,8 @@ class Channel:
             self._next += 1
             self._sinks[number] = sink
         self.send(frames.SPAWN, number, json.dumps(spec).encode())
-        if self.dead.is_set():  # the machine died after the caller's check, and the thread may have missed the sink
+        if self.dead.is_set():  # the machine died after the caller's check; the thread may have missed the
+                                # sink
             sink.deliver_death()
         return number
 
@@ -71,7 +73,8 @@ class Channel:
         self.send(frames.SIGNAL, number, struct.pack("!I", signum))
 
     def sync(self, timeout: float) -> bool:
-        """Waits until the guest's kernel log up to now has arrived. Returns False if the guest does not answer."""
+        """Waits until everything that the guest's kernel has logged so far has arrived. Returns False if the
+        guest does not answer."""
         done = threading.Event()
         with self._lock:
             number = self._next
@@ -91,7 +94,7 @@ class Channel:
         try:
             self._wire.shutdown(socket.SHUT_RDWR)
         except OSError:
-            pass  # the stream has ended already
+            pass  # the stream has already ended
 
     def _receive(self) -> None:
         parser = frames.Parser()
@@ -122,7 +125,7 @@ class Channel:
         with self._lock:
             sink = self._sinks.get(number)
         if sink is None:
-            return  # late output of a background child of a command that has ended
+            return  # late output from a background child of a command that has ended
         if kind == frames.EXIT:
             answer = json.loads(payload)
             with self._lock:

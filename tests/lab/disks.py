@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Emulated NVMe disks: sparse files on the host that survive power cuts of their machine.
 
-Data that a guest has written is in the host's page cache and therefore survives the death of QEMU. QEMU does not forward flushes
-to the host's disk, as these tests do not cover a crash of the host.
+Data that a guest has written is in the host's page cache and therefore survives the death of QEMU. QEMU does
+not forward flushes to the host's disk, because these tests do not cover a crash of the host.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Disk:
     serial: str
 
     def create(self) -> None:
-        """Creates the file unless it exists. A machine that boots again finds its data."""
+        """Creates the file unless it exists, so that a machine that boots again finds its data."""
         with open(self.path, "ab") as file:
             os.truncate(file.fileno(), self.size)
 
@@ -40,7 +40,7 @@ class Disk:
 
 
 def parse_size(text: str) -> int:
-    """Returns the number of bytes of "4096", "64M", "1G" …"""
+    """Converts "4096", "64M", "1G" and so on to a number of bytes."""
     match = re.fullmatch(r"(\d+)([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
     if not match:
         raise ValueError(f"'{text}' is not a size; examples: 512M, 2G")

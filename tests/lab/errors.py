@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lab's exceptions. Each names the failure, its object and the remedy."""
+"""The lab's exceptions. Each message states the failure, its object and the remedy."""
 
 
 class LabError(Exception):
@@ -15,7 +15,7 @@ class GuestDied(LabError):
 
 
 class GuestTimeout(LabError):
-    """A command exceeded its time limit and was killed. Has the output until then."""
+    """A command exceeded its time limit and was killed. The exception contains the output up to that time."""
 
     def __init__(self, message: str, stdout: str = "", stderr: str = "") -> None:
         super().__init__(message)
@@ -28,7 +28,8 @@ class CommandFailed(LabError):
 
 
 class KernelComplaint(LabError):
-    """The kernel log of a machine has a warning, oops, lockdep report or KASAN report that no rule allows."""
+    """The kernel log of a machine contains a warning, oops, lockdep report or KASAN report that no rule
+    allows."""
 
 
 def tail(text: str, lines: int = 25) -> str:

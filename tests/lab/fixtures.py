@@ -29,7 +29,7 @@ LABS_OF_TEST = pytest.StashKey[list[Lab]]()
 
 
 class SharedLab:
-    """A lab that is reused by later tests while it is intact."""
+    """A lab that later tests use again as long as it is intact."""
 
     def __init__(self, vms: int, shape: Shape, say: Callable[[str], None]) -> None:
         self._make = lambda: Lab(vms, shape, say)
@@ -45,7 +45,7 @@ class SharedLab:
         return self._lab
 
     def release(self) -> None:
-        """Checks the kernel logs since acquire()."""
+        """Checks what the kernels have logged since acquire()."""
         assert self._lab is not None
         try:
             for vm, mark in zip(self._lab.vms, self._marks):
@@ -71,7 +71,7 @@ class SharedLab:
 
 @pytest.fixture(scope="session")
 def lab_say(request: pytest.FixtureRequest) -> Callable[[str], None]:
-    """Prints a line despite pytest's capture, as the time of each boot is always shown."""
+    """Prints a line despite pytest's capture, because the time of each boot is always shown."""
     capture = request.config.pluginmanager.get_plugin("capturemanager")
 
     def say(text: str) -> None:
@@ -119,7 +119,7 @@ def make_lab(request: pytest.FixtureRequest, lab_say: Callable[[str], None]) -> 
     def make(vms: int = 1, shape: Shape = Shape()) -> Lab:
         lab = Lab(vms, shape, lab_say)
         labs.append(lab)
-        lab.__enter__()  # it closes itself if it fails
+        lab.__enter__()  # it closes itself if this fails
         mine.append(lab)
         return lab
 
@@ -127,7 +127,7 @@ def make_lab(request: pytest.FixtureRequest, lab_say: Callable[[str], None]) -> 
         yield make
         for lab in mine:
             for vm in lab.vms:
-                # A machine that has crashed or is off has no leaks to show; check_klog() reports a crash.
+                # A machine that has crashed or is off cannot report leaks. check_klog() reports a crash.
                 with contextlib.suppress(GuestDied):
                     check_leaks(vm)
             lab.check_klog()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands in a machine: the interface for tests.
+"""Runs commands in a machine. This is the interface for tests.
 
 `Guest.run` runs a command until it exits, and `Guest.start` runs one in the background. Both work in the same
 way for a virtual machine (vm.py) and for the host (host_guest.py). Every wait has a limit. A command that
@@ -25,8 +25,9 @@ from tests.lab.klog import KernelLog
 from tests.lab.slowness import stretched
 
 DEFAULT_TIMEOUT = 60.0
-KILL_GRACE = 10.0  # from SIGKILL to the end of the process; a longer time means that it hangs in the kernel
-OUTPUT_MAX = 64 * 1024 * 1024  # of each stream; the rest is dropped with a note
+KILL_GRACE = 10.0  # time from SIGKILL to the end of the process; if it takes longer, the process hangs in the
+                   # kernel
+OUTPUT_MAX = 64 * 1024 * 1024  # limit for each stream; the rest is dropped, with a note
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 Command = str | Sequence[str]  # a string goes to `sh -c`
@@ -69,7 +70,7 @@ class Process(Sink):
     def __init__(self, name: str, on_output: OnOutput | None = None) -> None:
         self.name = name
         self.controls: Controls | None = None
-        self.last_words: Callable[[], str] = str  # of the machine, for the error when it dies
+        self.last_words: Callable[[], str] = str  # last words of the machine, for the error when it dies
         self._on_output = on_output
         self._changed = threading.Condition()  # protects all below
         self._streams = {frames.STDOUT: bytearray(), frames.STDERR: bytearray()}
@@ -91,7 +92,7 @@ class Process(Sink):
             return self._result is None and not self._died
 
     def poll(self) -> Result | None:
-        """Returns the result if the command has ended, else None."""
+        """Returns the result if the command has ended, otherwise None."""
         with self._changed:
             return self._result
 
@@ -109,7 +110,8 @@ class Process(Sink):
         )
 
     def wait_for(self, pattern: str, timeout: float = DEFAULT_TIMEOUT) -> re.Match[str]:
-        """Waits until the output (either stream) matches. Raises an error if the command ends before. Use it instead of sleeping."""
+        """Waits until the output (either stream) matches. Raises an error if the command ends before that.
+        Use this instead of sleeping."""
         regex = re.compile(pattern, re.MULTILINE)
         self._wait_until(lambda: self._match(regex) is not None or self._result is not None, timeout)
         with self._changed:
@@ -194,7 +196,8 @@ class Process(Sink):
         return regex.search(self.stdout) or regex.search(self.stderr)
 
     def _wait_until(self, condition: Callable[[], bool], timeout: float, dead_is_error: bool = True) -> bool:
-        """Waits for the condition. Returns False at the limit. A dead machine ends the wait, by default with an error."""
+        """Waits for the condition, and returns False at the limit. If the machine dies, the wait ends, by
+        default with an error."""
         with self._changed:
             held = self._changed.wait_for(lambda: condition() or self._died, stretched(timeout))
             if self._died and not condition() and dead_is_error:
@@ -203,13 +206,13 @@ class Process(Sink):
 
 
 class Guest:
-    """A machine in which commands run. Subclasses define how to start a command there."""
+    """A machine in which commands run. Subclasses define how a command is started there."""
 
-    deferred_output = False  # whether output arrives only at the end of a command, so as not to disturb a measurement
+    deferred_output = False  # output arrives only at the end of a command, to leave measurements undisturbed
 
     def __init__(self, name: str, address: str, share: str) -> None:
         self.name = name
-        self.address = address  # of its RDMA device
+        self.address = address  # address of the machine's RDMA device
         self.share = share  # the path, in this machine, of the directory that all machines and the lab share
         self.klog = KernelLog(name)
         self.directory = str(paths.REPOSITORY)  # where commands run by default
@@ -268,7 +271,7 @@ class Guest:
         return self.run(["cat", path]).stdout
 
     def write(self, path: str, text: str) -> None:
-        """Replaces a file's content, or writes to a file of /sys or /proc with one write."""
+        """Replaces a file's content. Writes to a file of /sys or /proc with a single write."""
         self.run(["dd", f"of={path}", "bs=64k", "iflag=fullblock", "status=none"], stdin=text.encode())
 
     def start_udev(self, timeout: float = DEFAULT_TIMEOUT) -> None:
@@ -280,11 +283,11 @@ class Guest:
         self.run(["udevadm", "settle", f"--timeout={int(timeout)}"], timeout + 5)
 
     def sync_klog(self, timeout: float = 20.0) -> None:
-        """Waits until `klog` has everything that the kernel has logged so far."""
+        """Waits until `klog` contains everything that the kernel has logged so far."""
         raise NotImplementedError
 
     def check_klog(self, since: int = 0) -> None:
-        """Raises KernelComplaint if the kernel log since the mark has a report that no rule allows."""
+        """Raises KernelComplaint if the kernel log contains, since the mark, a report that no rule allows."""
         self.sync_klog()
         reports = self.klog.reports(since)
         if reports:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The host with the interface of a guest, for machines that have RDMA and can load modules (LAB=host).
 
-There is no isolation: commands act on this machine.
+There is no isolation: commands run directly on this machine.
 """
 
 from __future__ import annotations
@@ -77,10 +77,10 @@ class HostGuest(Guest):
             except BlockingIOError:
                 return
             except BrokenPipeError:
-                continue  # records were overwritten; the next read returns the oldest remaining one
+                continue  # records were overwritten; the next read returns the oldest remaining record
 
     def close(self) -> None:
-        """Kills the started processes that still run. (In a virtual machine, the power-off ends them.)"""
+        """Kills the started processes that still run. In a virtual machine, the power-off ends them."""
         for process in self._processes:
             process.kill()
         os.close(self._kmsg)
@@ -123,7 +123,8 @@ def _reap(popen: subprocess.Popen[bytes], process: Process, readers: list[thread
 
 
 def rdma_address() -> str:
-    """Returns WSS_LAB_ADDRESS, else the IPv4 address of the first RDMA device's network card."""
+    """Returns WSS_LAB_ADDRESS if it is set, otherwise the IPv4 address of the first RDMA device's network
+    card."""
     given = os.environ.get("WSS_LAB_ADDRESS")
     if given:
         return given

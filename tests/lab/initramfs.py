@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The initramfs of the lab: static busybox, init.sh, and the modules that are needed to access the host's root file system.
 
-It is built once per content and kept in BUILD/lab. This file writes the archive (cpio "newc") itself, with a header and a body
-for each file. So it needs neither a cpio program nor root privileges for the device node.
+Each distinct content is built once and kept in BUILD/lab. This file writes the archive (cpio "newc") itself,
+with a header and a body for each file. So it needs neither a cpio program nor root privileges for the device
+node.
 """
 
 from __future__ import annotations
@@ -16,14 +17,15 @@ from tests.lab import paths
 from tests.lab.errors import LabError
 from tests.lab.kernel import Kernel
 
-# For the root file system, the agent's channel and the network card. All other modules are loaded from the root file system.
+# Modules for the root file system, the agent's channel and the network card. All other modules are loaded
+# from the root file system.
 MODULES = ("virtio_pci", "9pnet_virtio", "9p", "overlay", "virtio_console", "virtio_net")
 BUSYBOX = (Path("/bin/busybox"), Path("/usr/bin/busybox"))
 INIT = Path(__file__).with_name("inside") / "init.sh"
 
 
 def initramfs_for(kernel: Kernel) -> Path:
-    """Returns the archive for this kernel. Builds it if its content is new."""
+    """Returns the archive for this kernel. Builds it if no archive with this content exists."""
     modules = module_closure(kernel)
     contents = _contents(modules)
     digest = hashlib.sha256()
@@ -31,7 +33,7 @@ def initramfs_for(kernel: Kernel) -> Path:
         digest.update(f"{name} {mode} {len(body)}\n".encode() + body)
     path = paths.lab_directory() / f"initramfs-{kernel.release}-{digest.hexdigest()[:16]}.cpio"
     if not path.exists():
-        fresh = path.with_suffix(f".{os.getpid()}")  # renamed when complete, as parallel runs may also build it
+        fresh = path.with_suffix(f".{os.getpid()}")  # renamed when complete: parallel runs may also build it
         fresh.write_bytes(_archive(contents))
         fresh.rename(path)
     return path
@@ -53,7 +55,7 @@ def module_closure(kernel: Kernel) -> list[Path]:
 
 
 def _contents(modules: list[Path]) -> dict[str, tuple[int, bytes]]:
-    """Returns mode and body of each file, by its name in the archive."""
+    """Returns the mode and the body of each file, by its name in the archive."""
     contents: dict[str, tuple[int, bytes]] = {
         "dev": (0o040755, b""),
         "dev/console": (0o020600, b""),  # the standard output of the first process

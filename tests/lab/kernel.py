@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernel that the machines boot: the newest installed one that has modules, a fetched one (newer, newest), or one given by its
-path."""
+"""The kernel that the machines boot. It is the newest installed one that has modules, a fetched one (newer,
+newest), or one that is given by its path."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ KERNEL_SCRIPTS = REPOSITORY / "tests/lab/kernels"
 
 @dataclass(frozen=True)
 class Kernel:
-    """A bootable image with its module tree (`modules_root`/lib/modules/`release`) and, unless it is installed, the tree that
-    modules are built against (`modules_root`/build)."""
+    """A bootable image with its module tree (`modules_root`/lib/modules/`release`). If it is not installed,
+    it also has the tree against which modules are built (`modules_root`/build)."""
 
     release: str
     image: Path
@@ -31,7 +31,8 @@ class Kernel:
 
 
 def choose_kernel() -> Kernel:
-    """Returns the kernel of WSS_LAB_KERNEL (image) and WSS_LAB_MODULES (root of its modules), else the newest installed one."""
+    """Returns the kernel given by WSS_LAB_KERNEL (image) and WSS_LAB_MODULES (root of its modules), or else
+    the newest installed one."""
     image = os.environ.get("WSS_LAB_KERNEL")
     return custom_kernel(Path(image), Path(os.environ.get("WSS_LAB_MODULES", Path(image).parent))) if image else newest_installed()
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kernel log of a machine, and the messages that make a test fail.
 
-The log has two sources: the agent sends every record of /dev/kmsg while the machine runs, and the serial console has warnings and
-worse, including the last messages of a machine that panicked. A mark (klog.mark()) before a test limits a check to the records of
-that test.
+The log has two sources: the agent sends every record of /dev/kmsg while the machine runs, and the serial
+console shows warnings and more severe messages, including the last ones of a machine that panicked. A mark
+(klog.mark()) before a test limits a check to the records of that test.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ REPORT_LINES = 45  # lines after a complaint that are shown; enough for a call t
 TRACE_LINES = 150  # limit of the search for the last line of a report
 CAUSE_LINES = 15  # lines of a dead machine's first complaint in an error message
 LAST_LINES = 10  # last lines of a dead machine in an error message
-LINES_MAX = 200_000  # lines per machine; older ones are dropped
+LINES_MAX = 200_000  # maximum number of lines per machine; older lines are dropped
 
 # Messages that a healthy kernel never prints.
 COMPLAINTS = re.compile(
@@ -59,7 +59,8 @@ COMPLAINTS = re.compile(
 
 @dataclass(frozen=True)
 class Allowance:
-    """A pattern of allowed lines, or with `anywhere` of reports that have a matching line, and the reason."""
+    """A pattern of lines that are allowed, and the reason. With `anywhere`, it allows reports that contain a
+    matching line."""
 
     pattern: re.Pattern[str]
     reason: str
@@ -95,8 +96,8 @@ class KernelLog:
                 self._dropped += surplus
 
     def allow(self, pattern: str, reason: str, anywhere: bool = False) -> None:
-        """Allows matching lines, for a test that provokes them. With `anywhere`, also allows reports with a matching line, such as a
-        function in the call trace."""
+        """Allows matching lines, for a test that provokes them. With `anywhere`, also allows reports that
+        contain a matching line, such as a function in the call trace."""
         self._allowed.append(Allowance(re.compile(pattern), reason, anywhere))
 
     def mark(self) -> int:
@@ -151,7 +152,7 @@ class KernelLog:
 
 
 def _end_of_report(lines: list[str], start: int) -> int:
-    """Returns one past the last line of a report with an end marker, else 0."""
+    """Returns one past the last line of a report that has an end marker, otherwise 0."""
     for position in range(start, min(start + TRACE_LINES, len(lines))):
         if "---[ end trace" in lines[position]:
             return position + 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A lab: one or more machines of one run, always started and stopped together.
+"""A lab consists of the machines of one run. They are always started and stopped together.
 
     with open_lab(vms=2) as lab:
         lab.vms[0].run("ib_devinfo")
@@ -93,11 +93,12 @@ class Lab:
         self._require_segment().restore(vm.index)
 
     def lose_frames(self, share: float, seed: int = 0) -> None:
-        """Drops a random share of all frames between the machines, determined by the seed. 0 ends that."""
+        """Drops a share of all frames between the machines, chosen at random from the seed. A share of 0 ends
+        this."""
         self._require_segment().lose(share, seed)
 
     def limit_frames(self, mtu: int) -> None:
-        """Sets the MTU of the segment, independently of the machines. Longer frames are lost."""
+        """Sets the MTU of the segment, independently of the machines. The segment loses longer frames."""
         self._require_segment().limit(mtu)
 
     def check_klog(self) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Leaks of the driver, which only a kernel with kmemleak reports."""
+"""Checks for memory leaks of the driver, which only a kernel with kmemleak reports."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ AGE = 6  # seconds; kmemleak ignores objects younger than 5 s
 
 
 def check_leaks(guest: Guest, module: str = "wss") -> None:
-    """Raises an error with the unreferenced allocations of the module, or of calls from it."""
+    """Raises an error that lists the unreferenced allocations of the module, or of functions that it
+    called."""
     if guest.run(f"test -e {KMEMLEAK}", check=False).status != 0:
         return
-    # The second scan finds objects that something in flight still pointed to during the first.
+    # The second scan finds objects to which something in flight still pointed during the first scan.
     guest.run(f"sleep {AGE}; echo scan > {KMEMLEAK}; sleep {AGE}; echo scan > {KMEMLEAK}", 120)
     records = guest.run(f"cat {KMEMLEAK}").stdout.split("unreferenced object")
     ours = [record for record in records if f"[{module}]" in record]

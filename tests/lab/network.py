@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The private segment of the machines of a lab: starts the switch (switch.py), provides its cables, cuts and restores them.
+"""The private segment of the machines of a lab: starts the switch (switch.py), provides its cables, and cuts
+and restores them.
 
 A cable is a socket pair that outlives its machine, so that the machine is on the same port again after a power cut.
 """
@@ -17,7 +18,7 @@ from tests.lab.leash import leashed
 
 ANSWER_LIMIT = 10.0
 ETHERNET_HEADER = 14
-BUFFER = 4 * 1024 * 1024  # of a cable in each direction; a burst must not block its machine
+BUFFER = 4 * 1024 * 1024  # size of a cable's buffer in each direction; a burst must not block its machine
 
 
 class Segment:
@@ -38,14 +39,15 @@ class Segment:
             wire.close()
 
     def cut(self, port: int) -> None:
-        """Cuts the machine off from all traffic. Its link stays up, as if a more distant switch had failed."""
+        """Cuts the machine off from all traffic. Its own link stays up, as if a more distant switch had
+        failed."""
         self._order({"port": port, "up": False})
 
     def restore(self, port: int) -> None:
         self._order({"port": port, "up": True})
 
     def lose(self, share: float, seed: int = 0) -> None:
-        """Drops a random share of all frames, determined by the seed. 0 ends that."""
+        """Drops a share of all frames, chosen at random from the seed. A share of 0 ends this."""
         self._order({"loss": share, "seed": seed})
 
     def limit(self, mtu: int) -> None:
@@ -53,7 +55,7 @@ class Segment:
         self._order({"longest": mtu + ETHERNET_HEADER})
 
     def counters(self) -> list[dict]:
-        """Returns the numbers of frames delivered and lost at each port."""
+        """Returns the numbers of frames that were delivered and lost at each port."""
         return self._order({})["ports"]
 
     def close(self) -> None:
@@ -67,7 +69,7 @@ class Segment:
             self._switch.wait(10)
 
     def _order(self, order: dict) -> dict:
-        """Sends one command and waits for the response. The command is in effect on return."""
+        """Sends one command and waits for the response. On return the command is in effect."""
         answer = b""
         try:
             self._control.sendall(json.dumps(order).encode() + b"\n")

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Paths: the repository, the build directory, and the directory of one run of the lab.
 
-The lab writes only below BUILD/lab, so that `lab clean` handles one directory and parallel build directories do not conflict. A
-run directory has the process id of its owner in its name, so that leftovers of a killed process can be recognised.
+The lab writes only below BUILD/lab, so that `lab clean` handles a single directory and parallel builds do not
+conflict. The name of a run directory contains the process id of its owner, so that leftovers of a killed
+process can be recognised.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ import shutil
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-KEPT_RUNS = 20  # logs of older runs are removed when a new one starts
+KEPT_RUNS = 20  # number of runs whose logs are kept; those of older runs are removed when a new one starts
 
 _sequence = itertools.count()
 
 
 def build_directory() -> Path:
-    """Returns $BUILD, else the Makefile's default."""
+    """Returns $BUILD if it is set, otherwise the Makefile's default."""
     return Path(os.environ.get("BUILD") or REPOSITORY / "build" / os.environ.get("MODE", "release")).resolve()
 
 
@@ -47,7 +48,8 @@ def new_run_directory() -> Path:
 def prune_runs(keep: int) -> int:
     """Removes the run directories whose owner has exited, except the newest `keep`. Returns how many were removed.
 
-    Also removes the disks in those that it keeps, as they are large and only a killed run leaves them."""
+    Also removes the disks in the directories that it keeps, because they are large and only a killed run
+    leaves them."""
     dead = [run for run in runs_directory().iterdir() if not _owner_lives(run)]
     for disk in (disk for run in dead for disk in run.glob("*.img")):
         disk.unlink(missing_ok=True)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds out which acceleration works by booting a kernel, as one may hang for ever although /dev/kvm exists.
+"""Determines which acceleration works by booting a kernel, because a boot may hang for ever although /dev/kvm
+exists.
 
 The result is kept in BUILD/lab until the host kernel, the host boot, the existence of /dev/kvm, QEMU or the
 guest kernel changes.
@@ -34,7 +35,7 @@ class Answer:
 
 
 def accelerator_for(kernel: Kernel, *, again: bool = False) -> Answer:
-    """Returns the stored result or probes. WSS_LAB_ACCEL=kvm|tcg overrides both."""
+    """Returns the stored result, or probes if there is none. WSS_LAB_ACCEL=kvm|tcg overrides both."""
     forced = os.environ.get("WSS_LAB_ACCEL")
     if forced:
         if forced not in ("kvm", "tcg"):
@@ -71,8 +72,8 @@ def probe(kernel: Kernel) -> Answer:
 
 
 def _output_within(command: list[str], limit: float) -> bytes | None:
-    """Returns the output of the command, or None if it does not exit in time. Every wait has a limit, as a hung KVM may leave a
-    process that cannot be killed."""
+    """Returns the output of the command, or None if it does not exit in time. Every wait has a limit, because
+    a hung KVM may leave a process that cannot be killed."""
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
     )
@@ -83,7 +84,7 @@ def _output_within(command: list[str], limit: float) -> bytes | None:
     try:
         process.wait(KILL_LIMIT)
     except subprocess.TimeoutExpired:
-        pass  # it hangs in the kernel and cannot be killed
+        pass  # the process hangs in the kernel and cannot be killed
     return None
 
 

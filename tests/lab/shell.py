@@ -61,7 +61,7 @@ def _send_size(process: Process) -> None:
 
 
 def _pump(process: Process, goes_on: Callable[[bytes], bool]) -> None:
-    """Forwards local input to the shell until either ends."""
+    """Forwards local input to the shell until the input or the shell ends."""
     sources = [sys.stdin]
     while process.running:
         if not select.select(sources, [], [], END_CHECK_SECONDS)[0]:

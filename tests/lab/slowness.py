@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The slowdown of the machines compared with the stock kernel: WSS_LAB_SLOWNESS multiplies the time limits of
+"""The slowdown of the machines compared with the stock kernel. WSS_LAB_SLOWNESS multiplies the time limits of
 commands, boots, orderly power-offs, kernel log transfers and wait_until().
 
 With KASAN and lockdep everything takes several times as long. The limits in tests are for the stock kernel. They protect against

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """An Ethernet switch for virtual machines, as a separate process: `python3 -m tests.lab.switch CONTROL PORT…`.
 
-Every port is one end of a socket pair whose other end is in a QEMU, with one datagram per frame. The switch needs no privilege,
-bridge, tap or name on the host. So parallel runs do not conflict, and a crash leaves nothing behind: when the lab dies, its end
-of the control socket closes and the switch exits.
+Every port is one end of a socket pair whose other end belongs to a QEMU. Each datagram is one frame. The
+switch needs no privilege, bridge, tap or name on the host. So parallel runs do not conflict, and a crash
+leaves nothing behind: when the lab dies, its end of the control socket closes, and the switch exits.
 
-The switch also injects faults: a port that is down delivers nothing in either direction, and frames are lost at random from a
-seed. Commands on the control socket are JSON objects, one per line, and each is answered by one line: {"port": 0, "up": false},
-{"loss": 0.01, "seed": 7}, {"longest": 1514}, {} (all responses have the counters).
+The switch also injects faults: a port that is down delivers nothing in either direction, and frames are lost
+at random, determined by a seed. Commands on the control socket are JSON objects, one per line: {"port": 0,
+"up": false}, {"loss": 0.01, "seed": 7}, {"longest": 1514} or {}. The response to each is one line with the
+counters.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ import sys
 from collections import deque
 
 FRAME_MAX = 65536
-QUEUE_MAX = 512  # frames queued for a machine that does not receive; further ones are lost, as on a real switch
-BATCH = 64  # frames received from one port before the next
+QUEUE_MAX = 512  # frames queued for a machine that does not receive; more are lost, as on a real switch
+BATCH = 64  # maximum number of frames received from one port before the next port's turn
 BROADCAST_BIT = 1
 
 
 class Port:
-    """A machine's cable."""
+    """The port of one machine's cable."""
 
     def __init__(self, wire: socket.socket) -> None:
         self.wire = wire
@@ -41,7 +42,7 @@ class Switch:
         self._control = control
         self._unread = b""
         self._ports = [Port(wire) for wire in wires]
-        self._learned: dict[bytes, Port] = {}  # hardware address -> port that it was last seen on
+        self._learned: dict[bytes, Port] = {}  # hardware address -> port on which it was last seen
         self._loss = 0.0
         self._longest = FRAME_MAX
         self._random = random.Random(0)

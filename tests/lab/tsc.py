@@ -31,8 +31,8 @@ def tsc_khz() -> int | None:
     read = ctypes.CFUNCTYPE(ctypes.c_uint64)(ctypes.addressof(ctypes.c_char.from_buffer(code)))
 
     def sample() -> tuple[int, int]:
-        """Returns the time and the counter: the best of 20 attempts, as this process may be preempted between
-        two readings."""
+        """Returns the time and the counter: the best of 20 attempts, because this process may be preempted
+        between two readings."""
         best = (1 << 63, 0, 0)
         for _ in range(20):
             before, ticks, after = time.monotonic_ns(), read(), time.monotonic_ns()

@@ -39,8 +39,8 @@ FRESH = (Path("/tmp"), Path("/run"))  # each guest has its own
 
 @dataclass(frozen=True)
 class Shape:
-    """The hardware of a machine. With `icount`, busy time depends only on the executed instructions (one CPU, emulated). A single
-    such machine skips its idle time; one of two or more does not."""
+    """The hardware of a machine. With `icount` (one CPU, emulated), busy time depends only on the executed
+    instructions. A machine on its own then skips its idle time; one of several machines does not."""
 
     cpus: int = 2
     memory_mib: int = 1536
@@ -59,11 +59,11 @@ class Vm(Guest):
         self.shape = shape
         self.kernel = kernel
         self.accelerator = "tcg" if shape.icount else accelerator
-        self.console_path = run / f"{self.name}.console"  # of the latest boot
+        self.console_path = run / f"{self.name}.console"  # console of the latest boot
         self._run = run
         self._boots = 0
         self.boot_seconds = 0.0
-        self.network_port: socket.socket | None = None  # connected to the switch of a segment; None if there is no other machine
+        self.network_port: socket.socket | None = None  # to the switch of a segment; None: this is the only machine
         self.disks = [
             Disk(run / f"{self.name}-nvme{number}.img", size, f"wsslab{index}{number}")
             for number, size in enumerate(shape.nvme_sizes)
@@ -100,7 +100,7 @@ class Vm(Guest):
         self._channel = Channel(ours, self.klog.append)
 
     def wait_ready(self, timeout: float = BOOT_LIMIT) -> None:
-        """Waits for the agent, then sets up network and RDMA. BootError shows the end of the console."""
+        """Waits for the agent, then sets up the network and RDMA. BootError shows the end of the console."""
         channel = self._require_channel()
         if not channel.hello.wait(max(0.0, self._started + stretched(timeout) - time.monotonic())):
             self.power_cut()
@@ -118,8 +118,8 @@ class Vm(Guest):
         self.boot_seconds = time.monotonic() - self._started
 
     def power_off(self, timeout: float = POWER_OFF_LIMIT) -> None:
-        """Powers off in order: file systems are synced, then the kernel powers off. At the limit, cuts the power and raises an
-        error."""
+        """Powers off in an orderly way: file systems are synced, then the kernel powers off. At the limit,
+        cuts the power and raises an error."""
         if self._qemu is None or self._channel is None:
             return
         self.sync_klog()
@@ -154,7 +154,8 @@ class Vm(Guest):
         return self.shape.icount and self.network_port is None
 
     def disk_device(self, number: int) -> str:
-        """Returns the /dev name of a disk by its serial number, as the kernel may enumerate disks in any order."""
+        """Returns the /dev name of a disk. It is found by its serial number, because the kernel may enumerate
+        disks in any order."""
         serial = self.disks[number].serial
         found = self.run(f"grep -lw {serial} /sys/class/nvme/*/serial").stdout.split("/")
         return f"/dev/{found[-2]}n1"
@@ -172,7 +173,8 @@ class Vm(Guest):
     # ---- kernel log
 
     def sync_klog(self, timeout: float = 20.0) -> None:
-        """Waits until `klog` has everything that the kernel has logged so far. For a dead machine, reads its console."""
+        """Waits until `klog` contains everything that the kernel has logged so far. If the machine is dead,
+        reads its console instead."""
         if self._channel is None or self._channel.dead.is_set():
             self.klog.end_of_boot(self.console_path)
         elif not self._channel.sync(stretched(timeout)) and not self._channel.dead.is_set():

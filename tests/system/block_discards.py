@@ -3,9 +3,10 @@
 
     block_discards.py DEVICE
 
-The first 16 MiB are extents of 256 KiB. One thread repeatedly writes to the even extents, another discards ranges of sectors in
-the odd ones. At the end every even extent must hold the data written last. Every sector of the odd extents must hold zeroes if
-it was discarded, and otherwise its original content."""
+The first 16 MiB are divided into extents of 256 KiB. One thread repeatedly writes to the even extents,
+another discards ranges of sectors in the odd ones. At the end every even extent must hold the data written
+last. Every sector of the odd extents must hold zeroes if it was discarded, and otherwise its original
+content."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ FILL = bytes(range(1, 129)) * 4  # a sector without zeroes
 class Device:
     def __init__(self, path: str) -> None:
         self.fd = os.open(path, os.O_RDWR | os.O_DIRECT)
-        self._buffer = mmap.mmap(-1, EXTENT)  # each device is used by one thread
+        self._buffer = mmap.mmap(-1, EXTENT)  # each object is used by only one thread
 
     def write(self, offset: int, data: bytes) -> None:
         self._buffer[: len(data)] = data

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files whose content shows whether they are complete. `write FOLDER FIRST` creates numbered files until it is killed. It fsyncs
-each file and its folder, then prints its number. `check FOLDER FIRST END` prints which files below END are missing or wrong."""
+"""Writes and checks files whose content shows whether they are complete. `write FOLDER FIRST` creates
+numbered files until it is killed. It fsyncs each file and its folder, then prints its number. `check FOLDER
+FIRST END` prints which files below END are missing or wrong."""
 
 from __future__ import annotations
 

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs in the machine: direct reads and writes of memory in many segments, with one system call each.
+"""Runs in the machine: performs direct reads and writes of memory in many segments, each with one system
+call.
 
     block_scatter.py DEVICE CONTROL SHAPE...     SHAPE: read|write:pages|segments|ragged:COUNT
 
-`pages` are COUNT pages of 4 KiB, chosen at random from a larger pool. `segments` are COUNT segments of 512 bytes that fill such
-pages one after the other. `ragged` begins with the last 512 bytes of a page and ends with the first 512 bytes of another, with
-COUNT whole pages in between. Every byte is checked: data to be read was written from a single segment, and data that was written
-is read into one. For each shape the program prints a line of JSON with the changes of the driver's counters and of the target's
-(from its control socket CONTROL).
+`pages` are COUNT pages of 4 KiB, chosen at random from a larger pool. `segments` are COUNT segments of 512
+bytes that fill such pages one after another. `ragged` begins with the last 512 bytes of a page and ends with
+the first 512 bytes of another, with COUNT whole pages in between. Every byte is checked: data that is read
+was written from a single segment before, and data that is written is read into a single segment afterwards.
+For each shape, the program prints a line of JSON with the changes of the driver's counters and of the
+target's counters. It gets the latter from the control socket CONTROL.
 """
 
 from __future__ import annotations
@@ -108,7 +110,8 @@ def run_shape(disk: Disk, pool: Pool, target_counters: TargetCounters, words: li
     segments = segments_of(pool, shape, count)
     length = sum(len(segment) for segment in segments)
     data = chance.randbytes(length)
-    # The block layer splits the largest requests at physical blocks, so 256 pages fit in one request only if aligned.
+    # The block layer splits the largest requests at physical blocks, so 256 pages fit in one request only if
+    # they are aligned.
     offset = chance.randrange(4096) * (PAGE if shape == "pages" else SECTOR) % (12 << 20)
     guard = chance.randbytes(PAGE)
     disk.write_plain(guard, offset + length)  # data beyond the range must stay unchanged

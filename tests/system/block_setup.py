@@ -18,11 +18,13 @@ from tests.lab.rdma import DEVICE
 PORT = 5555
 MODULE = "$BUILD/kernel/wss.ko"
 SESSION = "/sys/class/wss/session0"
-# Within one machine no frame is lost. rxe nevertheless sends again after each of these times, and may then execute a
-# registration twice, which ends the connection (troubleshooting.md). So the time is the longest one: 2.4 hours.
-# On a busy host, a target that works may also answer a keep-alive too late. Tests that need a limit set their own.
+# Within one machine no frame is lost. rxe nevertheless sends again when ack_timeout has passed, and may then
+# execute a registration twice, which ends the connection (troubleshooting.md). So ack_timeout has its maximum
+# of 2.4 hours. On a busy host, a target that works may also answer a keep-alive too late. Tests that need a
+# limit set their own.
 SAME_MACHINE = {"ack_timeout": "8796093", "keepalive_tmo": "off"}
-RUN = "/run/wss-test"  # a directory of the machine itself, for control sockets, state and backing files
+RUN = "/run/wss-test"  # a directory that each machine has for itself, for control sockets, state and backing
+                       # files
 
 
 class Target:
@@ -52,13 +54,14 @@ class Target:
         return self._process
 
     def start(self) -> Target:
-        # The target first listens on all its addresses. It may take a while until an address is free again.
+        # The target listens on all its addresses before it is ready. It may take a while until an address is
+        # free again.
         self._process = self.guest.start(self._command)
         self._process.wait_for("ready on", 60)
         return self
 
     def stop(self) -> None:
-        """Stops the target as an operator would. It must exit without an error."""
+        """Stops the target in the way an operator would. It must exit without an error."""
         result = self.process.stop(60)
         assert result.status == 0, f"wss-target exited with status {result.status}:\n{result.stderr}"
 
@@ -120,7 +123,7 @@ class Driver:
         wait_until(lambda: self.state(session) == state, f"{session} is {state}", timeout)
 
     def assert_nothing_leaks(self, session: str = SESSION) -> None:
-        """Asserts that no region and no mapping is left. No request may be in flight."""
+        """Asserts that no region and no mapping is left. Must be called when no request is in flight."""
         counters = self.counters(session)
         assert counters["regions_active"] == 0, counters
         assert counters["dma_mapped"] == 0, counters

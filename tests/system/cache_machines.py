@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cache on three or more machines: the first is the client (wss.ko), the second the storage engine with real storage on its NVMe
-disk, and the others are cache engines. Real storage can also be on the last one."""
+disk, and the others are cache engines. Alternatively, real storage can be on the last one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MIB = 1 << 20
 LINE = 65536
 # On a busy host, an emulated machine may not respond within the keep-alive time.
 PATIENT = "queues=1 caps=0x4b keepalive_tmo=off fast_io_fail_tmo=off reconnect_delay=1"
-LIMIT = 120  # seconds of a wait on such a host
+LIMIT = 120  # time limit of a wait on such a host, in seconds
 
 
 class Engine:
@@ -106,7 +106,7 @@ def machines(lab: Lab, volume: str = ""):
     server = lab.vms[1]
     volume = volume or f"aio:{server.disk_device(0)}"
     with ExitStack() as stack:
-        # State and disk survive a power cut of the machine.
+        # The state and the disk survive a power cut of the machine.
         target = stack.enter_context(Target(server, {"v": volume}, state="/lab/cache-state.json",
                                             more="--cache-listen rdma://$LAB_ADDRESS:5556 --auth-off --drain-seconds 60"))
         engines = [Engine(vm, server.address, number) for number, vm in enumerate(lab.vms[2:])]
@@ -120,7 +120,7 @@ def machines(lab: Lab, volume: str = ""):
 
 
 def until_verified(load: Process) -> None:
-    """Waits for the end of a background fio job, which must have verified all its data."""
+    """Waits until a background fio job has ended. The job must have verified all its data."""
     wait_until(lambda: not load.running, "the load has ended", 600)
     end = fio_end(load.stdout, load.wait(10).status)
     assert end.status == 0 and end.error == 0, end

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """System tests use the lab's fixtures (tests/lab/fixtures.py).
 
-`make check` has a few minutes for all of them. The files in LONG run only in `make check-all` (WSS_THOROUGH=1) or when they are
-named (`make check-system FILTER=…`).
+In `make check`, all of them together may take a few minutes. The files in LONG run only in `make check-all`
+(WSS_THOROUGH=1) or when they are named (`make check-system FILTER=…`).
 """
 
 import os

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A key-value store of three wss-target processes in a machine, and clients with verified loads, by default in the same machine."""
+"""A key-value store of three wss-target processes in a machine, and clients with verified loads. By default
+the clients are in the same machine."""
 
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ from tests.lab.guest import Guest, Process
 
 PORTS = 5701, 5702, 5703  # one for each partition
 CLIENTS = 2  # processes that write the same keys at the same time
-LIMIT = 120  # seconds; an idle machine needs one second
-# Contention: 500 keys in a Zipfian distribution. Half of the transactions write.
+LIMIT = 120  # seconds; an idle machine needs one
+# A load with contention: 500 keys in a Zipfian distribution. Half of the transactions write.
 CONTENDED = {"recordcount": 500, "threadcount": 4, "readproportion": 0.5, "updateproportion": 0.5, "fieldcount": 1, "fieldlength": 300,
              "requestdistribution": "zipfian"}  # fmt: skip
 
@@ -26,13 +27,13 @@ MODES = {
 
 
 def keys_of(modes: list[str]) -> int:
-    """Returns the number of keys in a transaction. Messages are slow in an emulated machine, so the locks of many keys are hardly
-    ever all free."""
+    """Returns the number of keys in a transaction. Messages are slow in an emulated machine, so the locks of
+    many keys are hardly ever free at the same time."""
     return 8 if any(word.startswith("2pl") for word in modes) else 16
 
 
 class Store:
-    """The partitions run during the `with` block and must exit without an error."""
+    """A running store. Its partitions run during the `with` block, and must exit without an error."""
 
     def __init__(self, guest: Guest, client: Guest | None = None, scheme: str = "rdma", ports: Sequence[int] = PORTS) -> None:
         self.guest = guest

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Linux's own SRP target (LIO, ib_srpt) in a machine of the lab, configured only through configfs."""
+"""Linux's own SRP target (LIO with ib_srpt) in a machine of the lab. It is configured only through
+configfs."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ PORT = 5557
 LIO = "/sys/kernel/config/target"
 DISKS = "/run/lio"  # a tmpfs in the machine: its files can have holes, so UNMAP works
 
-# Exits at the first error, as an incomplete target must not be tested.
+# Exits at the first error, because an incomplete target must not be tested.
 CONFIGURE = """set -e
     mkdir -p /etc/target {disks}
     mountpoint -q /sys/kernel/config || mount -t configfs none /sys/kernel/config
@@ -36,7 +37,7 @@ CONFIGURE = """set -e
     done
     echo 1 > $group/enable
 """
-# Removes everything that exists.
+# Removes all objects that exist.
 TAKE_DOWN = """
     for group in {lio}/srpt/*/*/enable; do [ -e $group ] && echo 0 > $group; done
     find {lio} -type l -name port -delete 2>/dev/null
@@ -49,8 +50,9 @@ TAKE_DOWN = """
 
 
 class StockTarget:
-    """`units` maps the names of files to their sizes, in the order of their LUNs. `parameters` are those of ib_srpt. Without
-    `serials` the only designator of a unit is LIO's vendor id."""
+    """The target. `units` maps the names of its files to their sizes, in the order of their LUNs.
+    `parameters` are those of ib_srpt. If `serials` is false, the only designator of a unit is LIO's vendor
+    id."""
 
     def __init__(self, guest: Guest, units: dict[str, str], parameters: str = "srp_max_req_size=8260",
                  serials: bool = True) -> None:
@@ -81,11 +83,11 @@ class StockTarget:
             self.guest.run(TAKE_DOWN.format(lio=LIO, disks=DISKS), 90, check=False)
 
     def hide(self, number: int) -> None:
-        """Removes the unit with this number from the initiator. Its file stays."""
+        """Hides the unit with this number from the initiator. Its file stays."""
         self.guest.run(f"cd {LIO}/srpt/0x*/0x*/acls/* 2>/dev/null || cd {LIO}/srpt/*:*/*:*/acls/*; rm lun_{number}/port && rmdir lun_{number}")
 
     def show(self, number: int, unit: int | None = None) -> None:
-        """Adds the unit with this number again, or another unit under that number."""
+        """Shows the unit with this number to the initiator again, or another unit under this number."""
         unit = number if unit is None else unit
         self.guest.run(f"cd {LIO}/srpt/0x*/0x*/acls/* 2>/dev/null || cd {LIO}/srpt/*:*/*:*/acls/*; mkdir lun_{number} && "
                        f"ln -s ../../lun/lun_{unit} lun_{number}/port")

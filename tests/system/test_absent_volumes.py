@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A unit is missing after a login, or cannot be identified. Its disk waits for it and continues when it returns; other disks do
-not wait."""
+"""A unit is missing after a login, or cannot be identified. Its disk waits for the unit, and continues when
+the unit returns. Other disks do not wait."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver and a target that requires secrets: accepted logins, refused logins with their reasons, and secrets that must not
-leak."""
+"""The driver with a target that requires secrets. Tests which logins are accepted, which are refused with
+which reason, and that secrets do not leak."""
 
 from __future__ import annotations
 
@@ -78,7 +78,8 @@ def test_driver_with_a_secret_refuses_a_target_without_authentication(vm: Vm) ->
 
 @contextmanager
 def impostor(vm: Vm) -> Iterator[Process]:
-    """A target that does not know the secret, and at once names a cache engine (tests/conformance/verbs_impostor.cc)."""
+    """A target that does not know the secret, and sends the name of a cache engine at once
+    (tests/conformance/verbs_impostor.cc)."""
     process = vm.start("$BUILD/conformance_tests", env={"WSS_TEST_IMPOSTOR": f"rdma://{vm.address}:{IMPOSTOR_PORT}"})
     process.wait_for("listening")
     try:
@@ -96,7 +97,7 @@ def test_driver_connects_to_no_engine_of_a_target_that_has_not_authenticated_its
         assert "login" in other.stdout and "engine" not in other.stdout
 
 
-# The impostor names the engine as soon as the connection is established, which the driver notices later.
+# The impostor sends this name as soon as the connection is established. The driver detects that later.
 def test_driver_takes_the_grants_of_a_login_before_the_messages_that_follow_it(pair: Lab) -> None:
     vm, target = pair.vms
     with loaded(vm), impostor(target) as other:
@@ -173,7 +174,7 @@ def test_access_list_determines_what_the_driver_sees_and_may_write(vm: Vm) -> No
         vm.run("blockdev --setrw /dev/wss1", check=False)
         assert vm.run("lsblk -dno RO /dev/wss1").stdout.strip() == "1"
         assert run_fio(vm, "/dev/wss1", "--rw=write --bs=4k --size=4k").error != 0
-        # Change the access during use: from read-only to read-write, then to no access.
+        # Change the access while the volume is in use: from read-only to read-write, then to no access.
         target.wssctl("volume access fixed alice=rw")
         wait_until(lambda: vm.run("lsblk -dno RO /dev/wss1").stdout.strip() == "0", "the disk is writable", 30)
         assert run_fio(vm, "/dev/wss1", "--rw=write --bs=4k --size=1m --verify=crc32c").error == 0

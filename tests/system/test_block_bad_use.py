@@ -11,7 +11,7 @@ from tests.lab.vm import Vm
 from tests.system.block_setup import MODULE, RUN, Target, loaded
 
 FAILED, USAGE, NOT_REACHABLE = 1, 2, 3
-SECONDS = 20  # on a loaded machine; the driver gives up on an address after 3 to 10 s
+SECONDS = 20  # limit on a loaded machine; the driver gives up on an address after 3 to 10 s
 
 
 def refused(vm: Vm, command: str, said: str, status: int = FAILED, seconds: float = SECONDS) -> Result:
@@ -29,7 +29,7 @@ def test_every_driver_command_suggests_loading_a_missing_module(vm: Vm) -> None:
 
 
 MAPS = [
-    # The first four: no listener, no route, no host with this address, not an RDMA address.
+    # The causes of the first four: no listener, no route, no host with this address, not an RDMA address.
     ("10.87.0.1:5599 v", "10.87.0.1:5599: connection refused (invalid service ID): is a target listening there?"),
     ("10.99.0.1:5555 v", "10.99.0.1:5555: no RDMA device has a route to the target"),
     ("10.87.0.77:5555 v", "10.87.0.77:5555: cannot reach the target over RDMA"),
@@ -102,7 +102,7 @@ def test_driver_refuses_to_unmap_or_unload_a_mounted_disk(vm: Vm) -> None:
         driver.unmap(device)
 
 
-# USAGE: the start can succeed only with another configuration.
+# The exit status USAGE means that the start can succeed only with another configuration.
 TARGETS = [
     ("--listen rdma://10.99.0.1:5556 --volume v=ram:1M", "no RDMA device of this machine (1 found) has or reaches this address", FAILED),
     ("--listen rdma://10.87.0.1:99999 --volume v=ram:1M", "the port is not a number up to 65535", USAGE),
@@ -129,7 +129,7 @@ def test_target_that_cannot_start_reports_the_reason(vm: Vm) -> None:
 
 
 def refused_target(vm: Vm, words: str, said: str, status: int = FAILED) -> None:
-    """The last line must have the reason. Earlier lines are warnings."""
+    """Starts a target that must fail. The last line must state the reason. Earlier lines are warnings."""
     result = vm.run(f"wss-target --control '' {words}", SECONDS, check=False)
     assert result.status == status, f"{words}: {result}"
     last = result.stderr.strip().splitlines()[-1]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Crash consistency: the client's or the target's machine loses power during writes to a file system on /dev/wss0. Every
-fsynced file must be complete, and the file system must be consistent. If the target's machine loses power, its unflushed data is
-lost. The driver reports that by failing one flush, and the file system stops before it relies on the lost data. With
-WSS_THOROUGH=1 there are ten rounds of each kind."""
+"""Crash consistency: the client's or the target's machine loses power during writes to a file system on
+/dev/wss0. Every file that was fsynced must be complete, and the file system must be consistent. If the
+target's machine loses power, its unflushed data is lost. The driver then fails one flush, and the file system
+stops before it relies on the lost data. With WSS_THOROUGH=1 there are ten rounds of each kind."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ KINDS = {"ext4": ("mkfs.ext4 -q -F", "fsck.ext4 -fn"), "xfs": ("mkfs.xfs -q -f",
 
 
 def start_target(server: Vm) -> Target:
-    """Serves the machine's disk, which keeps written data. The state file with the volumes' identities must survive as well."""
+    """Starts a target that serves the machine's disk, which keeps written data. The state file with the
+    volumes' identities must survive as well."""
     return Target(server, {"v": f"aio:{server.disk_device(0)}"}, state="/lab/crash-state.json").start()
 
 
@@ -41,7 +42,7 @@ def start_writing(client: Vm, first: int) -> Process:
 
 
 def acknowledged(writer: Process, first: int) -> int:
-    """Returns one past the last file that the writer reported as stable."""
+    """Returns the number after that of the last file that the writer reported as stable."""
     numbers = [int(line) for line in writer.stdout.split("\n")[:-1] if line]
     return numbers[-1] + 1 if numbers else first
 
@@ -52,7 +53,7 @@ def wait_for_files(writer: Process, first: int, more: int) -> None:
 
 
 def check(client: Vm, kind: str, device: str, upto: int) -> None:
-    """Mounts the file system, which replays the journal. Then all files must be correct."""
+    """Mounts the file system, which replays the journal, and checks that all files are correct."""
     client.run(f"mount {device} {MOUNT}", 120)
     client.run(f"python3 -B tests/system/block_files.py check {MOUNT} 0 {upto}", 180)
     client.run(f"umount {MOUNT} && {KINDS[kind][1]} {device}", 180)
@@ -100,7 +101,8 @@ def test_fsynced_files_survive_a_power_cut_of_the_target(pair: Lab, kind: str) -
         server.wait_ready()
         target = start_target(server)
         reached = acknowledged(writer, first)
-        # The writer continues unless a flush reports that earlier writes may be lost. Then the file system stops.
+        # The writer continues, unless a flush reports that earlier writes may be lost. In that case the file
+        # system stops.
         wait_until(lambda: acknowledged(writer, first) >= reached + 3 or not writer.running, "the writer has continued or received an error", 240)
         if not writer.running:
             assert "the target, or a storage machine behind it, restarted" in client.klog.text(mark), writer.stderr

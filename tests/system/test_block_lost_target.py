@@ -18,7 +18,8 @@ from tests.system.block_setup import RUN, Driver, FioEnd, Stopwatch, Target, fio
 EIO = 5
 THOROUGH = os.environ.get("WSS_THOROUGH", "0") not in ("", "0")
 FAIL_TMO = 2
-# Time beyond fast_io_fail_tmo for detection (by a keep-alive or RDMA's retries) and for the request, on a loaded machine.
+# Seconds beyond fast_io_fail_tmo for the detection (by a keep-alive or RDMA's retries) and for the request,
+# on a loaded machine.
 NOTICE = 25
 PATIENT = "fast_io_fail_tmo=120"
 HASTY = f"fast_io_fail_tmo={FAIL_TMO} reconnect_delay=1"
@@ -31,7 +32,7 @@ def image(name: str) -> dict[str, str]:
 
 
 def start_verifying(vm: Vm, driver: Driver, device: str, seconds: int, requests: int = 200) -> Process:
-    """Starts a fio that writes and verifies, and waits until it has sent some requests."""
+    """Starts fio, which writes and verifies, and waits until it has sent some requests."""
     before = driver.counters()["requests"]
     load = vm.start(fio_command(device, VERIFY.format(seconds)))
     wait_until(lambda: driver.counters()["requests"] > before + requests or not load.running, "fio has sent requests", 60)
@@ -70,7 +71,7 @@ def test_io_fails_with_eio_in_time_after_its_target_is_killed(vm: Vm, clean) -> 
         end = end_of(load, FAIL_TMO + NOTICE)
         assert end.error == EIO, end
         assert clock.seconds >= FAIL_TMO * 0.8, "requests must wait for the target to return"
-        # Now requests fail at once, including those of an open.
+        # From now on requests fail at once, including those for an open.
         failing = vm.run(f"dd if={device} of=/dev/null bs=4k count=1 iflag=direct", 10, check=False)
         assert failing.status == 1 and "Input/output error" in failing.stderr, failing
         driver.assert_nothing_leaks()
@@ -83,7 +84,7 @@ def test_io_fails_with_eio_in_time_after_its_target_is_killed(vm: Vm, clean) -> 
 def test_unmap_and_rmmod_work_while_the_target_is_gone(vm: Vm, clean) -> None:
     target = Target(vm, image("gone")).start()
     with loaded(vm) as driver:
-        # fast_io_fail_tmo is long, so requests wait, but the removal must not.
+        # fast_io_fail_tmo is long. So requests wait, but the removal must not wait.
         device = driver.map(target, "v", PATIENT)
         load = start_verifying(vm, driver, device, 120)
         target.process.kill()
@@ -106,7 +107,7 @@ def test_target_that_restarts_in_time_fails_no_request(vm: Vm, clean) -> None:
     with loaded(vm) as driver, Target(vm, image("restarted")) as target:
         device = driver.map(target, "v", PATIENT)
         load = start_verifying(vm, driver, device, 12)
-        for times, end in enumerate((target.process.kill, target.stop), 1):  # first by SIGKILL, then by an orderly stop
+        for times, end in enumerate((target.process.kill, target.stop), 1):  # first SIGKILL, then an orderly stop
             end()
             driver.wait_for_state("recovering", NOTICE)
             target.start()
@@ -180,7 +181,7 @@ def test_link_that_is_cut_for_seconds_fails_no_request(pair: Lab, seconds: int) 
         load = start_verifying(client, driver, device, 25 + seconds, requests=40)
         before = driver.counters()["requests"]
         pair.cut_link(server)
-        # The time passes by the machine's clock, without any traffic.
+        # The time passes on the machine's clock, without any traffic.
         client.run(["sleep", str(seconds)])
         pair.restore_link(server)
         wait_until(lambda: driver.counters()["requests"] > before + 300 or not load.running, "requests have continued", 90)
@@ -195,8 +196,9 @@ FAR_ADDRESS = "10.87.0.101"
 
 
 def test_target_fences_the_old_session_when_recovery_uses_another_device(pair: Lab) -> None:
-    """The first device disappears and its last messages are lost, so that the target does not detect it. The new login uses the
-    second device. The target must recognise the same initiator and end the old session before it accepts the new one."""
+    """The first device disappears and its last messages are lost, so the target does not detect the loss. The
+    new login uses the second device. The target must recognise the same initiator and end the old session
+    before it accepts the new one."""
     client, server = pair.vms
     client.run(f"sysctl -qw net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.rp_filter=0; modprobe macvlan; "
                f"ip link add {FAR} link eth0 type macvlan mode bridge && ip address add {FAR_ADDRESS}/32 dev {FAR} && "

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A request uses one region, however its memory is segmented, and the target moves its data by one RDMA operation."""
+"""A request uses one region, however its memory is segmented, and the target moves its data with one RDMA
+operation."""
 
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ from tests.lab.vm import Vm
 from tests.system.block_setup import RUN, Target, difference, loaded, run_fio
 
 PAGES = (1, 2, 3, 8, 16, 32, 64, 128, 255, 256)
-SEGMENTS = (1, 2, 3, 8, 9, 64, 255, 256)  # of 512 bytes
-RAGGED = (0, 1, 7, 100, 254)  # whole pages between two partial pages
+SEGMENTS = (1, 2, 3, 8, 9, 64, 255, 256)  # numbers of segments of 512 bytes
+RAGGED = (0, 1, 7, 100, 254)  # numbers of whole pages between two partial pages
 IMMEDIATE_BYTES = 16384
 
 
@@ -79,7 +80,7 @@ def test_driver_sends_only_small_writes_as_immediate_data(vm: Vm) -> None:
 
 
 def test_stream_of_mixed_io_uses_one_region_and_one_rdma_per_request(vm: Vm) -> None:
-    """Runs thousands of requests, 32 at a time, which the block layer merges and splits."""
+    """Runs thousands of requests, 32 at a time. The block layer merges and splits them."""
     with loaded(vm) as driver, Target(vm, {"v": f"aio:{RUN}/stream.img,size=64M,create"}) as target:
         device = driver.map(target, "v", "max_imm=0")
         before, before_target = driver.counters(), target.counters()

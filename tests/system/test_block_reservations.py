@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Persistent reservations of two stock initiators with sg_persist, also across a restart of the target."""
+"""Two stock initiators use persistent reservations with sg_persist, also across a restart of the target."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ATTENTIONS_MAX = 16  # the target reports each unit attention once to every chan
 
 @contextmanager
 def two_initiators(vm: Vm, target: Target) -> Iterator[tuple[str, str]]:
-    """Provides one volume as a disk of each initiator."""
+    """Provides one volume as a disk to each of two initiators."""
     vm.run("modprobe -a ib_srp sd_mod sg")
     try:
         disks: list[str] = []
@@ -40,7 +40,8 @@ def persist(vm: Vm, disk: str, words: str, status: int = 0) -> str:
 
 
 def writes(vm: Vm, disk: str) -> bool:
-    """Returns False if the reservation forbids a write. A write with a unit attention is retried; other errors fail the test."""
+    """Returns False if the reservation forbids a write. A write that gets a unit attention is retried. Any
+    other error fails the test."""
     for _ in range(ATTENTIONS_MAX):
         result = vm.run(f"sg_dd if=/dev/zero of={disk} bs=512 count=8 blk_sgio=1 oflag=sgio", check=False)
         output = result.stderr.lower()

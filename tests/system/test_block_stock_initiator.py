@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Linux's own SRP initiator, which supports none of the extensions, with the WSS target."""
+"""Tests the WSS target with Linux's own SRP initiator, which supports none of the extensions."""
 
 from __future__ import annotations
 
@@ -75,8 +75,9 @@ def test_stock_initiator_reads_back_what_it_wrote(vm: Vm) -> None:
         ):
             end = run_fio(vm, disk, f"--rw=randwrite --verify=crc32c --verify_fatal=1 {words}")
             assert end.status == 0 and end.error == 0 and end.verified > 0, end
-        # A reset of the unit under load aborts commands, which are repeated. Nothing is lost.
-        # ib_srp repeats commands that its own reset has aborted, but not before their timeout of half a minute, so shorten that.
+        # A reset of the unit under load aborts commands. They are repeated, and nothing is lost.
+        # ib_srp repeats commands that its own reset has aborted only after their timeout of half a minute. So
+        # make that timeout shorter.
         timeout = f"/sys/block/{disk.removeprefix('/dev/')}/device/timeout"
         vm.run(f"echo 5 > {timeout}")
         before = target.counters()["writes"]

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """fio verifies mixed random I/O by checksums, over RDMA, through the driver.
 
-An emulated machine moves small blocks slowly, so they are a small share of the bytes. With WSS_THOROUGH=1 the total is 1 GiB."""
+An emulated machine moves small blocks slowly, so small blocks are a small share of the bytes. With
+WSS_THOROUGH=1 the total is 1 GiB."""
 
 from __future__ import annotations
 
@@ -15,13 +16,13 @@ from tests.lab.vm import Vm
 from tests.system.block_setup import RUN, Target, difference, loaded, run_fio
 
 THOROUGH = os.environ.get("WSS_THOROUGH", "0") not in ("", "0")
-SCALE = 8 if THOROUGH else 1  # 128 MiB or 1 GiB written, and as much read back
+SCALE = 8 if THOROUGH else 1  # 128 MiB or 1 GiB are written, and as much is read back
 LIMIT = 900 if THOROUGH else 240
 
 
 @dataclass(frozen=True)
 class Mix:
-    """One fio job. `sizes` is a bssplit, whose shares are of the number of requests."""
+    """One fio job. `sizes` is a bssplit; its shares refer to the number of requests."""
 
     name: str
     mib: int
@@ -54,7 +55,8 @@ def test_disk_returns_what_fio_wrote(vm: Vm, backend: str) -> None:
     with loaded(vm) as driver, Target(vm, {"v": volume}) as target:
         device = driver.map(target, "v")
         before = driver.counters()
-        # The backend makes no difference to the driver, so the short run uses only some of the mixes with the RAM volume.
+        # The backend makes no difference to the driver. So without WSS_THOROUGH, only some of the mixes run
+        # with the RAM volume.
         for mix in MIXES if THOROUGH or backend == "nvme" else MIXES[1:-2]:
             end = run_fio(vm, device, mix.words, LIMIT)
             assert end.status == 0 and end.error == 0, (mix.name, end)
@@ -79,7 +81,8 @@ def test_discards_between_writes_in_flight_affect_no_other_sector(vm: Vm, backen
 
 
 def requests_seen(vm: Vm, command: str) -> dict[str, list[str]]:
-    """Returns the kinds of requests that each disk got while the command ran. (W: write; F before it: flush; F after it: FUA.)"""
+    """Returns the kinds of requests that each disk got while the command ran. W is a write, FW a write after
+    a flush, WF a write with FUA."""
     tracing = "/sys/kernel/tracing"
     vm.run(f"mountpoint -q {tracing} || mount -t tracefs tracefs {tracing}; cd {tracing} && echo > trace && "
            "echo 1 > events/block/block_rq_issue/enable")
@@ -102,7 +105,8 @@ def test_fua_and_flush_reach_the_backing_disk(vm: Vm) -> None:
         plain = requests_seen(vm, f"dd if=/dev/zero of={device} bs=64k count=5 oflag=direct")
         assert sum(kind.startswith("W") for kind in plain[ours]) == 5 and not any("F" in kind for kind in plain[disk]), plain
         fua = requests_seen(vm, f"dd if=/dev/zero of={device} bs=64k count=5 oflag=direct,dsync")
-        # dd opens the disk with O_DSYNC. Each write is FUA for the WSS disk, and therefore for the backing disk.
+        # dd opens the disk with O_DSYNC. Each write has FUA on the WSS disk, and therefore on the backing
+        # disk.
         assert sum(kind.startswith("WF") for kind in fua[ours]) == 5, fua
         assert sum(kind.startswith("WF") for kind in fua[disk]) >= 5 or sum(kind.startswith("F") for kind in fua[disk]) >= 5, fua
         flush = requests_seen(vm, f"dd if=/dev/zero of={device} bs=64k count=5 oflag=direct conv=fsync")

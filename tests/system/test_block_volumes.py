@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Volumes as disks: many in one session, mapped and unmapped, named by udev, read-only, resized, and deleted during use."""
+"""Volumes as disks: many in one session, mapped and unmapped, named by udev, read-only, resized, and deleted
+while in use."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ def test_volumes_of_one_target_share_a_session(vm: Vm) -> None:
         [session] = target.ask("session list")["sessions"]
         assert session["channels"] == 2, "a session must have one queue pair per processor, regardless of the number of volumes"
         assert vm.run("ls -d /sys/class/wss/session*").stdout.split() == ["/sys/class/wss/session0"]
-        # Write different data to each disk, to all of them at the same time.
+        # Write different data to each disk, and to all disks at the same time.
         vm.run("".join(f"yes {device} | head -c {MIB} > {RUN}/is{number}; " for number, device in enumerate(devices)))
         vm.run("".join(f"dd if={RUN}/is{number} of={device} bs=64k oflag=direct status=none & " for number, device in enumerate(devices)) + "wait")
         for number, device in enumerate(devices):
@@ -62,7 +63,7 @@ def test_repeated_map_and_unmap_leaks_nothing(vm: Vm) -> None:
         assert counters["regions_registered"] == counters["regions_released"] > LOOPS, counters
         assert counters["errors"] == counters["reconnects"] == 0, counters
         driver.unmap(keep)
-        # Now the session itself is created and removed each time.
+        # From now on, the session itself is created and removed each time.
         resources = vm.run(f"rdma resource show {DEVICE}").stdout
         vm.run(loop.replace("wss1", "wss0"), 180)
         assert vm.run("ls /sys/class/wss").stdout.split() == ["last_error", "map", "pending", "unmap"]

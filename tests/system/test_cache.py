@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cache over RDMA, with a target, cache engines and the driver in one machine."""
+"""Tests the cache over RDMA, with a target, cache engines and the driver in one machine."""
 
 from __future__ import annotations
 

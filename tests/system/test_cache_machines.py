@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cache over RDMA between machines: a client, a storage engine on an NVMe disk, and one or two cache engines. Each of them is
-lost in turn.
+"""Tests the cache over RDMA between machines: a client, a storage engine with an NVMe disk, and one or two
+cache engines. Each of them is lost in turn.
 
 WSS_CACHE_ROUNDS=n sets the number of rounds of losses (default 5)."""
 
@@ -25,7 +25,8 @@ ROUNDS = int(os.environ.get("WSS_CACHE_ROUNDS", "5"))
 
 
 def warm(it: Machines, device: str) -> None:
-    """Reads and verifies until a complete pass reads nothing from real storage. Fills may continue after the responses."""
+    """Reads and verifies repeatedly, until a complete pass reads nothing from real storage. Fills may
+    continue after the responses."""
     for _ in range(5):
         before = it.counters()
         it.fio(device, READ_BACK)
@@ -35,7 +36,8 @@ def warm(it: Machines, device: str) -> None:
 
 
 def assert_hits_cross_no_target(it: Machines, device: str) -> None:
-    """Reads and verifies the whole area. No byte may pass through the target, and an engine must do one RDMA per request."""
+    """Reads and verifies the whole area. No byte may pass through the target, and engines must perform one
+    RDMA operation per request."""
     before, driver_before = it.counters(), it.driver.counters()
     target_before = it.target.counters()
     moves_before = sum(engine.counters()["moves"] for engine in it.engines)
@@ -128,7 +130,8 @@ def test_misses_and_writes_go_directly_between_the_client_and_the_storage_machin
 
 
 def lose_storage_under_load(it: Machines, device: str, storage: Storage) -> None:
-    """Kills storage during writes and restarts it at once. The load waits, and no block is lost."""
+    """Kills the storage process during writes and restarts it at once. The load must wait, and no block may
+    be lost."""
     begin = it.written(device)
     load = it.start_fio(device, VERIFY)
     wait_until(lambda: it.written(device) >= begin + 8 or not load.running, "some writes have completed", LIMIT)
@@ -139,7 +142,7 @@ def lose_storage_under_load(it: Machines, device: str, storage: Storage) -> None
 
 
 def cut_machine_of_storage(it: Machines, device: str, storage: Storage) -> None:
-    """Flushed data is still there after a power cut of the machine that has the disk and an engine."""
+    """Cuts the power of the machine that has the disk and an engine. Flushed data must survive."""
     it.fio(device, f"{AREA} --rw=write --verify=crc32c --do_verify=0 --end_fsync=1 --randseed=5")
     storage.guest.power_cut()
     storage.guest.power_on()
@@ -213,7 +216,7 @@ def test_acknowledged_writes_survive_a_power_cut_of_the_client_under_write_back(
 
 
 def assert_lines_are_whole(it: Machines, device: str) -> None:
-    """Verifies the data through the cache and then from real storage only."""
+    """Verifies the data through the cache, and then from real storage only."""
     for policy in ("write-back", "none"):
         it.policy(policy)
         for number in range(min(ROUNDS, 8)):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real storage that fails (dm-error) or is full (a small file system) under write-back: client and operator get errors, and dirty
-data stays in the engines until storage accepts it."""
+"""Real storage fails (dm-error) or is full (a small file system) under write-back. The client and the
+operator get errors, and dirty data stays in the engines until storage accepts it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.system.test_cache import AREA, PATIENT, cluster, connected
 
 METRICS = "127.0.0.1:9464"
 LIMIT = 180
-SECTORS = 64 << 11  # of the failing disk (64 MiB)
+SECTORS = 64 << 11  # size of the failing disk in sectors (64 MiB)
 WRITE = f"--rw=write --verify=crc32c --do_verify=0 {AREA}"
 VERIFY = f"--rw=read --verify=crc32c --verify_only {AREA}"
 FSYNC = "import os, sys; os.fsync(os.open(sys.argv[1], os.O_RDWR))"
@@ -70,13 +70,14 @@ def volume(target: Target) -> dict:
 
 
 def failing(vm: Vm) -> int:
-    """Returns the metric that shows the operator that storage fails."""
+    """Returns the value of the metric that shows the operator that storage fails."""
     text = vm.run(["python3", "-c", f"import urllib.request as u; print(u.urlopen('http://{METRICS}/metrics', timeout=60).read().decode())"], LIMIT).stdout
     return int(re.search(r'^wss_cache_storage_failing\{volume="v"\} (\d+)', text, re.M)[1])
 
 
 def assert_kept_dirty_and_told(vm: Vm, target: Target, device: str) -> None:
-    """The engines accept writes, the flush fails, no data is dropped, and the operator gets an error."""
+    """Asserts that the engines accept writes, that the flush fails, that no data is dropped, and that the
+    operator gets an error."""
     assert run_fio(vm, device, f"{WRITE} --randseed=2").error == 0
     assert flush(vm, device) != ""
     wait_until(lambda: volume(target)["error"] != "", "the status shows the error", LIMIT)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver's guarantees for /dev/wss0, with the WSS target in the same machine."""
+"""Tests the driver's guarantees for /dev/wss0, with the WSS target in the same machine."""
 
 import pytest
 
@@ -8,7 +8,7 @@ SESSION = "/sys/class/wss/session0"
 
 @pytest.fixture
 def disk(vm):
-    """/dev/wss0, a RAM volume. The driver is unloaded and the target stopped afterwards."""
+    """/dev/wss0, a RAM volume. After the test the driver is unloaded and the target stopped."""
     target = vm.start("wss-target --listen rdma://$LAB_ADDRESS:5555 --volume d=ram:64M --control '' --reactors 1")
     target.wait_for("ready")
     vm.run("insmod $BUILD/kernel/wss.ko target=$LAB_ADDRESS:5555 volume=d", timeout=60)

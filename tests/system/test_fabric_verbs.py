@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verbs fabric on soft RDMA: the conformance suite, and tests of lost connections, which need separate machines."""
+"""Tests the verbs fabric on soft RDMA: the conformance suite, and tests of lost connections, which need
+separate machines."""
 
 import re
 
@@ -8,8 +9,9 @@ from tests.lab.vm import Vm
 
 PROGRAM = "$BUILD/conformance_tests"
 
-# Soft RoCE of kernel 6.1 differs from a device here. A WRITE or READ completes before its poster can check it, so a region cannot
-# be revoked during it. A READ whose region is removed during the transfer gets no response.
+# In the cases below, soft RoCE of kernel 6.1 differs from a hardware device. A WRITE or READ completes before
+# its poster can check it, so a region cannot be revoked during it. A READ whose region is removed during the
+# transfer gets no response.
 NOT_ON_SOFT_ROCE = (
     "*F4_a_region_revoked_during_writes_is_not_written_again*",
     "*F4_revoking_a_region_ends_the_reads_in_flight*",
@@ -51,7 +53,7 @@ def test_verbs_detects_a_peer_whose_link_is_cut(pair: Lab) -> None:
     assert "does not answer" in closed[0], closed[0]
     pair.restore_link(second)
     server.kill()
-    # The address can be used again for the next test.
+    # The address must be free again for the next test.
     client, server = connected(first, "idle", second)
     client.kill()
     server.wait_for("closed: .*the peer closed")
@@ -77,7 +79,7 @@ def test_verbs_allows_the_removal_of_its_device(make_lab) -> None:
     client, server = connected(vm, "idle", vm)
     vm.run("rdma link delete rxe0", timeout=30)
     ends = [end.wait(30) for end in (client, server)]
-    # The end that is notified first closes the connection, so the other end may report that instead.
+    # The end that is notified first closes the connection, so the other end may report the close instead.
     assert any("closed: " in end.stdout and "device is being removed" in end.stdout for end in ends), ends
     assert all(end.status == 0 and "closed: " in end.stdout for end in ends), ends
     refused = vm.run(PROGRAM, env={"WSS_TEST_RDMA_ROLE": "idle", "WSS_TEST_RDMA": f"rdma://{vm.address}"}, check=False)

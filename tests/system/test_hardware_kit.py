@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hardware kit (`make check-hardware`) over soft RDMA: all its parts on one machine, and two machines over ssh."""
+"""Tests the hardware kit (`make check-hardware`) over soft RDMA: all its parts on one machine, and two
+machines over ssh."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from tests.lab.lab import Lab
 from tests.lab.vm import Shape, Vm
 
 OUT = "/run/hardware"
-# On the lab's root, an overlay, wss-target cannot resize files ("Invalid argument"), so files of volumes are on /run.
+# The lab's root is an overlay, where wss-target cannot resize files ("Invalid argument"). So files of volumes
+# are in /run.
 ON_RUN = "--directory /run"
 KIT = f"tests/hardware/check --quick --build $BUILD --out {OUT} {ON_RUN}"
 LIMIT = 1800
@@ -81,7 +83,7 @@ SSH_SERVER = "dropbear -F -E -s -p 22 -r /run/ssh/host"
 
 @pytest.fixture
 def reached_by_ssh(make_lab) -> Lab:
-    """Two machines. The second has an ssh server, and root of the first may log in there."""
+    """Two machines. The second has an ssh server, which lets root of the first log in."""
     lab = make_lab(2, Shape(cpus=2, memory_mib=1536))
     client, target = lab.vms
     client.run("mkdir -p -m 700 /root/.ssh && rm -f /root/.ssh/kit && ssh-keygen -q -t ed25519 -N '' -f /root/.ssh/kit && cp /root/.ssh/kit.pub $LAB_SHARE")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The WSS target with Linux's own SRP initiator, which supports none of the extensions and sees an ordinary disk."""
+"""Tests the WSS target with Linux's own SRP initiator, which supports none of the extensions and uses an
+ordinary disk."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ FSCK = {"ext4": "fsck.ext4 -fn", "xfs": "xfs_repair -n"}
 
 
 def holds_a_filesystem(vm: Vm, device: str, kind: str) -> None:
-    """Creates, fills, syncs, trims and remounts a file system. No file may be lost, and fsck must find no error."""
+    """Creates, fills, syncs, trims and remounts a file system. No file may be lost, and fsck must find no
+    error."""
     vm.run(f"modprobe {kind}; {MKFS[kind]} {device} && mkdir -p {MOUNT} && mount {device} {MOUNT}", 120)
     vm.run(f"for i in $(seq 8); do dd if=/dev/urandom of={MOUNT}/f$i bs=256k count=8 conv=fsync status=none; done; "
            f"rm {MOUNT}/f3 && fstrim {MOUNT}", 120)
@@ -54,19 +56,19 @@ def test_sg_tools_change_only_the_blocks_that_they_name(vm: Vm) -> None:
         assert sha(1) == zeroes and [sha(0), sha(2)] == [before[0], before[2]]
         vm.run(f"sg_write_same --in={block} --lba=3 --num=2 --xferlen=512 {disk}")
         assert sha(3) == sha(4) == vm.run(f"sha256sum < {block}").stdout and sha(5) == before[5]
-        # The data of COMPARE AND WRITE is the old block, then the new one.
+        # The data of COMPARE AND WRITE is the old block, followed by the new one.
         vm.run(f"dd if={disk} bs=512 skip=5 count=1 iflag=direct status=none of={RUN}/old; cat {RUN}/old {block} > {RUN}/both")
         vm.run(f"sg_compare_and_write --in={RUN}/both --lba=5 --num=1 --xferlen=1024 {disk}")
         assert sha(5) == sha(4)
         differs = vm.run(f"sg_compare_and_write --in={RUN}/both --lba=5 --num=1 --xferlen=1024 {disk}", check=False)
-        assert differs.status == 14, differs.stderr  # MISCOMPARE, as the block has already been replaced
+        assert differs.status == 14, differs.stderr  # MISCOMPARE, because the block was already replaced
         assert vm.run(f"sg_unmap --force --lba=131072 --num=1 {disk}", check=False).status == 22, "an UNMAP beyond the end must fail"
 
 
 def test_stock_initiator_continues_after_resets(vm: Vm) -> None:
     with Target(vm, {"r": "ram:64M"}) as target, logged_in(vm, target, 1) as (disk,):
         before = target.counters()["task_management"]
-        for how in ("-d", "-b", "-H"):  # unit, bus and host; the last two lead to a reconnection
+        for how in ("-d", "-b", "-H"):  # unit, bus and host; resets of the last two lead to a reconnection
             vm.run(f"sg_reset {how} {disk}", 60, check=False)
             vm.run(f"dd if={disk} of=/dev/null bs=64k count=4 iflag=direct status=none", 60)
         assert target.counters()["task_management"] > before

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every mode of the key-value store over soft RDMA. Two clients do 10^5 reads and writes of the same keys, and each is checked
-during the run. (WSS_KV_OPERATIONS=n changes the number.)"""
+"""Tests every mode of the key-value store over soft RDMA. Two clients perform 10^5 reads and writes of the
+same keys, and each operation is checked during the run. WSS_KV_OPERATIONS=n changes the number."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def test_contended_transactions_are_read_atomic_over_rdma(vm: Vm, mode: str, lab
     lab_say(f"{mode}: transactions of {keys_of(MODES[mode])} keys, {[int(result['throughput']) for result in results]} transactions a second, {[result['failed'] for result in results]} failed, "
             f"{[result['CHECK'] for result in results]}")  # fmt: skip
     if mode.startswith("none"):
-        # Without concurrency control the load must show fractured reads, or it proves nothing about the other modes. All other
-        # checks must pass here as well.
+        # Without concurrency control the load must show fractured reads. Otherwise it would prove nothing
+        # about the other modes. All other checks must pass here as well.
         assert any(result["CHECK"]["FracturedReads"] for result in results)
     else:
         assert not any(result["CHECK"]["FracturedReads"] for result in results)

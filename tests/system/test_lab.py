@@ -16,7 +16,7 @@ from tests.lab.lab import Lab
 from tests.lab.vm import Shape, Vm
 
 MakeLab = Callable[..., Lab]
-PROMPTLY = 5.0  # seconds within which the end of a machine must be detected, even on a busy host
+PROMPTLY = 5.0  # maximum seconds until the end of a machine is detected, even on a busy host
 
 
 def test_command_returns_its_status_and_both_streams(vm: Vm) -> None:
@@ -82,7 +82,8 @@ def test_wait_for_text_that_never_appears_fails(vm: Vm) -> None:
 
 
 def test_hanging_command_is_killed_at_its_limit_with_its_children(vm: Vm) -> None:
-    with pytest.raises(GuestTimeout, match="hrtimer_nanosleep"):  # the error shows where the command was waiting
+    with pytest.raises(GuestTimeout, match="hrtimer_nanosleep"):  # the error must show where the command was
+                                                                  # waiting
         vm.run("sleep 4321 & sleep 4321", timeout=1)
     assert vm.run("pgrep -c -f 'sleep 432[1]'", check=False).stdout.strip() == "0"
 

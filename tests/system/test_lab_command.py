@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line of the lab: exit statuses, the interactive shell, and interrupted runs, which must leave no machine running."""
+"""Tests the command line of the lab: exit statuses, the interactive shell, and interrupted runs, which must
+leave no machine running."""
 
 from __future__ import annotations
 
@@ -70,7 +71,8 @@ def test_interrupted_run_leaves_no_machine_and_no_switch(signum: int, booted: bo
 
 
 def test_machine_dies_with_a_lab_that_is_killed_during_its_start(tmp_path: Path) -> None:
-    """A child whose parent dies between fork and the child's request to die with its parent must not live for ever."""
+    """A parent may die between the fork and its child's request to die with it. The child must not live for
+    ever."""
     script = (
         "import os, signal; from tests.lab.lab import Lab; lab = Lab(); lab.vms[0].power_on();"
         f"open({str(tmp_path / 'pid')!r}, 'w').write(str(lab.vms[0]._qemu.pid)); os.kill(os.getpid(), signal.SIGKILL)"
@@ -89,7 +91,7 @@ def test_leash_starts_no_command_of_an_orphan(tmp_path: Path) -> None:
 
 
 def test_machine_whose_lab_is_gone_powers_itself_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second safeguard, in case the leash fails."""
+    """This is the second safeguard, in case the leash fails."""
     monkeypatch.setattr(vm, "leashed", lambda command: command)
     with Lab(shape=Shape(rdma=False)) as lab:
         machine = lab.vms[0]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of parts of the lab that need no machine: sizes, frames, choice of the kernel, kernel log, and the host as a guest."""
+"""Tests of the parts of the lab that need no machine: sizes, frames, the choice of the kernel, the kernel
+log, and the host as a guest."""
 
 from __future__ import annotations
 

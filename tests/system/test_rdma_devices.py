@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RDMA devices come and go below the user-space programs: a target, a key-value partition and clients with libwss.
+"""RDMA devices are removed and added while user-space programs use them: a target, a key-value partition, and
+clients with libwss.
 
-The machine has two soft RDMA devices: rxe0 on eth0, and rxe1 on a dummy interface. rxe waits in its removal for every process that
-has opened the device, so that a removal that returns shows that all programs have released it."""
+The machine has two soft RDMA devices: rxe0 on eth0, and rxe1 on a dummy interface. The removal of an rxe
+device waits for every process that has opened it. So when the removal returns, all programs have released the
+device."""
 
 from __future__ import annotations
 
@@ -19,9 +21,9 @@ SECOND = "10.88.0.1"
 ADD_SECOND = "rdma link add rxe1 type rxe netdev dummy0"
 REMOVE_SECOND = "rdma link delete rxe1"
 PLUGIN = "$BUILD/nbdkit-wss-plugin.so"
-WAITS = "request-timeout=240 reconnect-timeout=240"  # an emulated machine takes long between the loss of a device and its return
+WAITS = "request-timeout=240 reconnect-timeout=240"  # an emulated machine takes long to restore a lost device
 VERIFY = "--name=v --ioengine=nbd --rw=randwrite --bs=4k --iodepth=8 --verify=crc32c --verify_state_save=0"
-REMOVAL = 60  # seconds
+REMOVAL = 60  # limit for the removal of a device, in seconds
 
 
 class Everywhere(Target):
@@ -42,7 +44,8 @@ def start_load(guest: Guest, address: str, volume: str, more: str) -> Process:
 
 
 def wait_for_loads(target: Target, count: int) -> None:
-    """Waits until this many clients write: fio connects once before it begins, and does not repeat a connect that fails."""
+    """Waits until this many clients write. fio connects once before it begins, and does not repeat a
+    connection attempt that fails."""
     wait_until(lambda: sum(session["counters"].get("writes", 0) > 50 for session in target.ask("session list")["sessions"]) == count,
                "the loads have begun", 60)
 
@@ -113,7 +116,8 @@ def test_programs_release_a_device_that_they_use_without_a_connection(two) -> No
 
 
 def test_device_is_released_although_user_verbs_are_removed_before_the_connection_manager(make_lab) -> None:
-    """The kernel removes a device from its users in the reverse order of their loading, and waits for user verbs."""
+    """A device is removed from its kernel users in the reverse order of their loading, and the kernel waits
+    for user verbs."""
     guest = make_lab(shape=Shape(rdma=False)).vms[0]
     guest.run("modprobe rdma_cm && ! test -e /sys/module/ib_uverbs")
     guest.run("modprobe -a rdma_rxe rdma_ucm; rdma link add rxe0 type rxe netdev eth0")
@@ -135,7 +139,8 @@ def test_sessions_of_a_port_end_when_it_goes_down_and_return_when_it_is_up(two) 
         assert_serves(two, two.address)
         two.run("ip link set dummy0 up")
         wait_until(lambda: target.devices() == {"rxe0": "serving", "rxe1": "serving"}, "the port is up", 10)
-        # rxe sends no management packet after one that it could not send, so no client can connect (hardware.md).
+        # After a management packet that rxe could not send, it sends no further ones. So no client can
+        # connect (hardware.md).
         two.run(REMOVE_SECOND, REMOVAL)
         target.process.wait_for("rxe1: the RDMA device was removed", 10)
         two.run(ADD_SECOND)

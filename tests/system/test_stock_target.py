@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The WSS driver with Linux's own SRP target, which supports none of the extensions and serves an ordinary disk."""
+"""Tests the WSS driver with Linux's own SRP target, which supports none of the extensions and serves an
+ordinary disk."""
 
 from __future__ import annotations
 
@@ -63,7 +64,7 @@ def test_driver_uses_no_extension_with_a_stock_target(vm: Vm, target: StockTarge
 
 
 def test_driver_works_with_a_stock_target_that_accepts_only_short_commands(vm: Vm) -> None:
-    """By default the messages of ib_srpt are far too short for commands with immediate data."""
+    """By default, ib_srpt accepts only messages that are far too short for commands with immediate data."""
     with StockTarget(vm, {"a": "64M"}, parameters="") as target, loaded(vm) as driver:
         device = mapped(driver, target)
         end = run_fio(vm, device, "--rw=randwrite --verify=crc32c --verify_fatal=1 --bssplit=4k/60:64k/40 --iodepth=16 --size=8m")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reproduces the failures of Documentation/troubleshooting.md that need RDMA. The programs and the driver must print its texts."""
+"""Reproduces the failures of Documentation/troubleshooting.md that need RDMA. The programs and the driver
+must print the texts of that page."""
 
 from __future__ import annotations
 

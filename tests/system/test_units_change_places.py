@@ -27,7 +27,7 @@ def lun(vm: Vm, device: str) -> int:
 
 
 def write(vm: Vm, device: str, name: str) -> None:
-    """Writes to the disk. The data must reach the unit of this name and no other."""
+    """Writes to the disk. The data must reach the unit with this name, and no other unit."""
     vm.run(f"yes {name} | dd of={device} bs=64k count=1 iflag=fullblock oflag=direct status=none; sync {device}", 60)
     for unit in UNITS:
         found = vm.run(f"head -c 65536 {DISKS}/{unit} | tr -d '\\0' | sort -u").stdout.split()

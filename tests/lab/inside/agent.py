@@ -18,9 +18,9 @@ import termios
 import time
 
 try:
-    import frames  # in a guest, where this file is the program
+    import frames  # in a guest, where this file is the main program
 except ImportError:
-    from tests.lab.inside import frames  # for host_guest.py and tests/hardware/agent.py
+    from tests.lab.inside import frames  # in host_guest.py and tests/hardware/agent.py
 
 CHUNK = 32 * 1024
 OPEN_FILES = 65536
@@ -111,7 +111,7 @@ class Agent:
         self.parser = frames.Parser()
         self.commands = {}  # number -> Command that has not been reaped
         self.outputs = {}  # file descriptor -> (Command, frame kind)
-        self.writers = {}  # file descriptor of a standard input with bytes waiting -> Command
+        self.writers = {}  # file descriptor of a standard input for which bytes are waiting -> Command
         self.poll = select.poll()
         self.wakeup, wakeup_write = os.pipe()
         for fd in (self.wakeup, wakeup_write):
@@ -141,7 +141,8 @@ class Agent:
                 self.wait_for_lab()
 
     def wait_for_lab(self):
-        """Waits until the lab accepts more data. Powers the machine off if the lab is gone, as a write would block for ever."""
+        """Waits until the lab accepts more data. Powers the machine off if the lab is gone, because a write
+        would then block for ever."""
         port = select.poll()
         port.register(self.outgoing, select.POLLOUT)
         for _, events in port.poll():
@@ -164,7 +165,7 @@ class Agent:
             self.reap()
         elif fd in self.outputs:
             self.read_output(fd)
-        if fd in self.writers:  # not "elif": a terminal is both
+        if fd in self.writers:  # not "elif", because a terminal is in both
             self.write_input(self.writers[fd])
 
     def read_port(self):
@@ -230,7 +231,8 @@ class Agent:
                     self.finish(command, os.waitstatus_to_exitcode(status))
 
     def finish(self, command, status):
-        """Sends the last output of the command, then its status. Its children may continue and keep the streams open."""
+        """Sends the last output of the command, then its status. The command's children may continue and keep
+        the streams open."""
         seconds = time.monotonic() - command.started
         for fd, kind in command.files if command.deferred else ():
             self.send_file(fd, kind, command.number)
@@ -240,7 +242,7 @@ class Agent:
         if command.stdin not in (-1, *self.outputs):
             self.close_input(command)
         del self.commands[command.number]
-        self.read_kmsg()  # kernel messages of the command are reported before its end
+        self.read_kmsg()  # kernel messages that the command caused are reported before its end
         self.send(frames.EXIT, command.number, json.dumps({"status": status, "seconds": seconds}).encode())
 
     def send_file(self, fd, kind, number):
@@ -298,7 +300,7 @@ class Agent:
     def forget(self, fd):
         try:
             self.poll.unregister(fd)
-        except KeyError:  # it was never registered, as it was never full
+        except KeyError:  # it was never registered, because it was never full
             pass
 
     def close_input(self, command):

@@ -2,8 +2,8 @@
 """The frames that the lab and the agent in a guest exchange over a virtio-serial port.
 
 A frame is a type (1 byte), a command number (4 bytes), a length (4 bytes), and that many bytes. The stream is reliable and
-ordered; its end means that the machine is gone. Both sides use this file. It imports almost nothing, as every module lengthens
-the guest's start under emulation.
+ordered; its end means that the machine is gone. Both sides use this file. It imports almost nothing, because
+every module makes the guest's start under emulation longer.
 """
 
 import struct
@@ -16,18 +16,19 @@ PORT_NAME = "wss.agent"
 HELLO = 1  # the agent is running; JSON
 STDOUT = 2  # bytes of a command's standard output
 STDERR = 3
-EXIT = 4  # JSON: status (negative: signal), seconds of guest time, error (if the command could not be started)
+EXIT = 4  # JSON: status (negative: a signal), seconds of guest time, error (if the command could not be
+          # started)
 KLOG = 5  # unchanged records of /dev/kmsg, separated by "\0"
 STACKS = 6  # text: kernel stacks of a command's processes, in response to PEEK
 # host to guest
 SPAWN = 16  # JSON: argv, env, cwd, tty, deferred
 STDIN = 17  # bytes for a command's standard input; empty: end of file
 SIGNAL = 18  # 4 bytes: number of the signal for the command's process group
-PEEK = 19  # request STACKS
+PEEK = 19  # requests STACKS
 WINDOW = 20  # 4+4 bytes: rows and columns of the command's terminal
 POWEROFF = 21
-# both ways
-SYNC = 32  # returned when the kernel log up to now has been sent
+# in both directions
+SYNC = 32  # returned when everything that the kernel has logged so far has been sent
 
 
 def pack(kind: int, number: int, payload: bytes = b"") -> bytes:

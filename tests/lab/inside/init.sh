@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The first process of a lab machine, in the initramfs. Loads the few modules that are needed to access the host's root file system,
 # overlays that with a tmpfs, mounts new /proc, /sys, /dev, /run and /tmp, and starts the agent.
-# Kernel command line: lab.agent=SCRIPT lab.keep=DIR,… (kept visible under /tmp or /run) lab.modules=DIR lab.probe
+# Words of the kernel command line: lab.agent=SCRIPT lab.keep=DIR,… (stay visible under /tmp or /run)
+# lab.modules=DIR lab.probe
 
 export PATH=/bin
 /bin/busybox --install -s /bin
@@ -64,5 +65,5 @@ mount -o move /sys /root/sys
 mount -t debugfs debugfs /root/sys/kernel/debug
 mount -t cgroup2 cgroup2 /root/sys/fs/cgroup
 mount -o move /proc /root/proc
-# -S -E -B (no site packages, no environment, no byte code) shorten the start
+# -S -E -B (no site packages, no environment, no byte code) make the start shorter
 exec switch_root /root /usr/bin/python3 -S -E -B "$agent"

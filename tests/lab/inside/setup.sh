@@ -6,7 +6,7 @@ set -eu
 name=$1 address=$2 mtu=$3 rdma=$4 disks=$5
 
 echo "$name" >/proc/sys/kernel/hostname
-echo 60 >/proc/sys/kernel/hung_task_timeout_secs # half of the default, so that more tests are long enough to detect a hung task
+echo 60 >/proc/sys/kernel/hung_task_timeout_secs # half of the default, so that more tests run long enough to detect a hung task
 ip link set lo up
 ip link set eth0 mtu "$mtu" up
 ip address add "$address/24" dev eth0
@@ -16,7 +16,7 @@ if [ "$rdma" != none ]; then
     rdma link add "${rdma}0" type "$rdma" netdev eth0
 fi
 [ "$disks" -gt 0 ] || exit 0
-modprobe nvme # detects its disks in the background
+modprobe nvme # the driver detects its disks in the background
 tries=200
 until [ "$(find /dev -maxdepth 1 -name 'nvme*n1' | wc -l)" -eq "$disks" ]; do
     tries=$((tries - 1))

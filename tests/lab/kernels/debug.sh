@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds the lab's debug kernel from Debian's sources with the options in debug.config, once for each set of
-# options, version of the source package and version of gcc. Prints its directory:
+# Builds the lab's debug kernel from Debian's sources with the options in debug.config, once for each
+# combination of options, version of the source package, and version of gcc. Prints its directory:
 #   bzImage            the image
 #   lib/modules/…      its modules
-#   build/             the prepared tree that modules are built against (KDIR)
+#   build/             the prepared tree against which modules are built (KDIR)
 # The directory is below ${WSS_CACHE:-~/.cache/wss}, so that a new clone can use it. Progress is printed on standard error.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -52,7 +52,7 @@ if [ -f "$home/complete" ]; then
 fi
 started=$SECONDS
 say "building Linux $version into $home, once"
-find "$cache" -maxdepth 1 -name 'debug-kernel-*' ! -path "$home" -exec rm -rf {} + # of older options
+find "$cache" -maxdepth 1 -name 'debug-kernel-*' ! -path "$home" -exec rm -rf {} + # those of older options
 # An interrupted build is resumed.
 if [ ! -f "$home/configured" ]; then
 	rm -rf "$home"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# The common part of newer.sh and newest.sh. Each of them fetches one of Debian's kernels once and prints its directory. They set
-# `kind`, the first part of the directory's name, and source this file.
+# The common part of newer.sh and newest.sh. Each of the two fetches one of Debian's kernels, once, and prints
+# its directory. They set `kind`, the first part of the directory's name, and source this file.
 set -euo pipefail
 cache=${WSS_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/wss}
 limit=${WSS_FETCH_SECONDS:-900}
@@ -18,8 +18,8 @@ mirror() {
 	apt-get indextargets --format '$(CODENAME) $(REPO_URI)' 'Created-By: Packages' | awk -v r="$release" '$1 == r { print $2; exit }'
 }
 
-# Permits one fetch at a time. Exits if the kernel exists already and no newer one is requested (WSS_NEWER_KERNEL=again). Otherwise
-# sets $work to an empty directory that is removed when the script exits.
+# Permits only one fetch at a time. Exits if the kernel already exists and no newer one is requested
+# (WSS_NEWER_KERNEL=again). Otherwise sets $work to an empty directory that is removed when the script exits.
 begin() {
 	mkdir -p "$cache"
 	exec 9>"$cache/$kind.lock"
@@ -36,13 +36,14 @@ begin() {
 	trap 'rm -rf "$work"' EXIT
 }
 
-# Sets home for this release of the kernel. Exits if it exists already.
+# Sets home for this release of the kernel. Exits if it already exists.
 found() {
 	home=$cache/$kind-kernel-$1
 	[ ! -f "$home/complete" ] || { echo "$home"; exit 0; }
 }
 
-# unpack_kernel RELEASE TREE PACKAGE…: unpacks the image as TREE/bzImage and the modules, uncompressed, in TREE/lib/modules
+# unpack_kernel RELEASE TREE PACKAGE…: unpacks the image as TREE/bzImage, and the modules, uncompressed, in
+# TREE/lib/modules
 unpack_kernel() {
 	local release=$1 tree=$2 package image
 	shift 2
@@ -50,7 +51,7 @@ unpack_kernel() {
 	for package in "$@"; do
 		dpkg-deb -x "$package" "$tree"
 	done
-	if [ -d "$tree/usr/lib/modules" ]; then # where newer packages have them
+	if [ -d "$tree/usr/lib/modules" ]; then # where newer packages have the modules
 		mkdir -p "$tree/lib"
 		mv "$tree/usr/lib/modules" "$tree/lib/modules"
 	fi

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds modules that Debian's kernel omits, from its own sources, for a kernel whose headers are installed. This takes half a
-# minute, once. Prints the directory of the modules.
-#   left_out.sh rnbd RELEASE        RTRS and RNBD, peers in `make bench-peers`; RELEASE is like 6.1.0-56-amd64
+# Builds modules that Debian's kernel omits. It builds them from that kernel's own sources, for a kernel whose
+# headers are installed. This takes half a minute, once. Prints the directory of the modules.
+#   left_out.sh rnbd RELEASE        RTRS and RNBD, for `make bench-peers`; RELEASE is like 6.1.0-56-amd64
 #   left_out.sh siw RELEASE         soft iWARP, a second network for the driver's figures (wssbench mlockv --rdma siw)
 set -euo pipefail
 what=${1:?usage: left_out.sh rnbd|siw RELEASE} release=${2:?usage: left_out.sh rnbd|siw RELEASE}

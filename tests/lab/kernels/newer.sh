@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Fetches the newer kernel that Debian's backports have for this release once, with its headers. Prints the directory:
+# Fetches the newer kernel that Debian's backports provide for this release, with its headers, unless it was
+# fetched before. Prints the directory:
 #   bzImage            the image
-#   lib/modules/…      its modules, uncompressed, as an emulated machine would need seconds to unpack each
-#   build/             the headers that modules are built against (KDIR)
+#   lib/modules/…      its modules, uncompressed, because an emulated machine needs seconds to unpack each
+#   build/             the headers against which modules are built (KDIR)
 # Nothing is installed, and the machine's package lists do not change: apt uses separate lists and a separate cache, and checks
 # signatures as usual. The directory is below ${WSS_CACHE:-~/.cache/wss}. `WSS_NEWER_KERNEL=again` looks for a newer kernel.
 kind=newer
@@ -13,7 +14,8 @@ begin
 mkdir -p "$work"/{lists/partial,cache/archives/partial,debs}
 suite=$(. /etc/os-release && echo "$VERSION_CODENAME")-backports
 echo "deb [signed-by=$keyring] $mirror $suite main" >"$work/sources.list"
-# Ignores installed packages, which apt would otherwise use for packages that the mirror lacks. A missing list is an error.
+# Ignores the installed packages. Otherwise apt would use them in place of packages that the mirror lacks. A
+# missing list is an error.
 own_apt() {
 	local tool=$1
 	shift
@@ -34,7 +36,8 @@ say "fetching Linux $release of $suite into $home, once: about 120 MB"
 (cd "$work/debs" && own_apt apt-get download "$image" "$headers" $(depends "$headers" | grep -E 'common|kbuild')) >"$work/log" 2>&1 ||
 	{ tail -5 "$work/log" >&2; fail "the packages could not be fetched"; }
 unpack_kernel "$release" "$work/tree" "$work"/debs/*.deb
-# The headers of a package refer to others by their installed paths. The removal of vmlinux prevents the generation of BTF, which nothing here reads.
+# The headers of a package refer to others by their installed paths. Removing vmlinux prevents the generation
+# of BTF, which nothing here reads.
 ln -s "usr/src/linux-headers-$release" "$work/tree/build"
 sed -i "s#^include /usr/src#include $home/usr/src#" "$work/tree/build/Makefile"
 rm -f "$work/tree/build/vmlinux"

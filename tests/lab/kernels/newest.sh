@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Fetches the newest kernel of Debian's stable release (from its backports) once, with a small tree of that release to build
-# modules in, as the kernel's build tools need its compiler and C library. Prints the directory:
+# Fetches the newest kernel of Debian's stable release (from its backports), unless it was fetched before.
+# Also makes a small tree of that release in which modules are built, because the kernel's build tools need
+# its compiler and C library. Prints the directory:
 #   bzImage            the image
 #   lib/modules/…      its modules, unpacked
 #   root/              the tree (in_tree runs commands in it)
-#   build              a link to the headers that modules are built against, by their path in the tree
+#   build              a link to the headers against which modules are built, by their path in the tree
 # Nothing is installed on the machine. The directory is below ${WSS_CACHE:-~/.cache/wss}. `WSS_NEWER_KERNEL=again` looks for a newer kernel.
 kind=newest
 # shellcheck source=tests/lab/kernels/fetch.sh
@@ -19,7 +20,7 @@ try() { "$@" >>"$work/log" 2>&1 || { tail -5 "$work/log" >&2; fail "$what"; }; }
 say "creating a tree of Debian's stable release, once: about 600 MB"
 what="the tree could not be created from $mirror (WSS_MIRROR)"
 try timeout "$limit" mmdebstrap --variant=apt --include=gcc,make,kmod stable "$root" "deb [signed-by=$keyring] $mirror stable main"
-# Use its code name, as the alias of a suite may be served from an old copy after the lists have expired.
+# Use the code name, because the alias of a suite may be served from an old copy after the lists have expired.
 stable=$(. "$root/etc/os-release" && echo "$VERSION_CODENAME")
 for suite in "$stable" "$stable-backports"; do
 	echo "deb [signed-by=$keyring] $mirror $suite main"

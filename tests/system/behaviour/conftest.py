@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rig for behaviours: one machine with a loaded driver and a running target, which all behaviours share.
+"""The rig: one machine with a loaded driver and a running target, which all behaviours share.
 
-Each behaviour has its own file; `make check-system FILTER=<its name>` runs it alone. It uses `rig`, maps the disks it needs and
-checks its claim. The rig then removes the disks and checks that no session is left. After a failure the rig is set up again, so
-that one behaviour does not affect the next."""
+Each behaviour has its own file. `make check-system FILTER=<its name>` runs it alone. It uses `rig`, maps the
+disks that it needs and checks its claim. The rig then removes the disks and checks that no session is left.
+After a failure the rig is set up again, so that one behaviour does not affect the next."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def behaviour_lab(lab_say: Callable[[str], None]) -> Iterator[SharedLab]:
 
 @pytest.fixture(scope="session")
 def rigs() -> dict[int, Rig]:
-    """The rig of the machine's current boot."""
+    """The rigs, by boot of the machine. Only that of the current boot is used."""
     return {}
 
 

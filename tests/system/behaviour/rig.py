@@ -94,7 +94,7 @@ class Rig:
         self.driver.wait_for_state("live", seconds)
 
     def said(self, mark: int) -> str:
-        """Returns the kernel log since `vm.klog.mark()`."""
+        """Returns what the kernel has logged since `vm.klog.mark()`."""
         self.vm.sync_klog()
         return self.vm.klog.text(mark)
 
@@ -111,7 +111,8 @@ class Rig:
         return load
 
     def end_verified(self, load: Process, timeout: float = 120, interrupted: bool = False) -> None:
-        """Checks that the load has verified its data and that no request has failed. An interrupted fio exits with an error status."""
+        """Checks that the load has verified its data and that no request has failed. If fio was interrupted,
+        it exits with an error status."""
         result = load.wait(timeout)
         end = fio_end(result.stdout, result.status)
         assert (end.status == 0 or interrupted) and end.error == 0 and end.verified > 0, end

@@ -2,10 +2,11 @@
 """Random allocation failures (1 to 5 %) during map, I/O, recovery and unmap cause only errors.
 
 Failures are injected into processes that use the driver and into all kernel threads, including the workers of the driver, of
-RDMA/CM and of the device. The rest of the machine is exempt. All programs run from memory, as the failures would damage the root
-file system. The target has its own machine: without memory for an incoming connection, the rdma_ucm of 6.1 deadlocks
-(rdma_destroy_id in the event handler), and then that machine can establish no connection. The test needs a kernel with fault
-injection (make check-debug), which the stock kernel lacks."""
+RDMA/CM and of the device. The rest of the machine is exempt. All programs run from memory, because the
+failures would damage the root file system. The target has its own machine: without memory for an incoming
+connection, the rdma_ucm of 6.1 deadlocks (rdma_destroy_id in the event handler). After that, the machine can
+establish no connection. The test needs a kernel with fault injection (make check-debug), which the stock
+kernel lacks."""
 
 import os
 

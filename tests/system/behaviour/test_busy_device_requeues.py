@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unmappable scatterlists and full send queues delay requests but have no other effect."""
+"""Scatterlists that cannot be mapped, and full send queues, delay requests but have no other effect."""
 
 from tests.system.behaviour.rig import Rig
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The RDMA device is removed during I/O and returns. The driver releases it at once, and requests wait and then continue.
 
-rxe waits for user processes that use the device, here the target, so the target is stopped after the driver has released it."""
+The removal in rxe waits for user processes that use the device, which is the target here. So the target is
+stopped after the driver has released the device."""
 
 from tests.lab.rdma import ADD, REMOVE
 from tests.system.behaviour.rig import Rig

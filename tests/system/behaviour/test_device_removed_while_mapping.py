@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The RDMA device is removed while a map connects over it. The map fails, and the removal does not wait for an unmap.
 
-force_event delays each event of the connection manager, so that the removal begins when the session has a protection domain but
-has not logged in yet. rxe waits for user processes that use the device, here the target, so the target is stopped after the
-driver has released it."""
+force_event delays each event of the connection manager. So the removal begins when the session has a
+protection domain but has not logged in yet. The removal in rxe waits for user processes that use the device,
+which is the target here. So the target is stopped after the driver has released the device."""
 
 from tests.lab.rdma import ADD, REMOVE
 from tests.system.behaviour.rig import Rig

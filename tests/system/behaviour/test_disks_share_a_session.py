@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two disks of one target share the queue pairs of a session, and neither starves."""
+"""Two disks of one target share the queue pairs of a session. Neither disk starves."""
 
 from tests.system.behaviour.rig import Rig
 

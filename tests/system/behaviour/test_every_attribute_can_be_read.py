@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every sysfs file of the driver can be read, both live and during recovery."""
+"""Every sysfs file of the driver can be read, both in a live session and during recovery."""
 
 from tests.system.behaviour.rig import Rig
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The data is correct without extensions, immediate data or inline SENDs, with lazy invalidation, and with a region per segment."""
+"""The data is correct without extensions, without immediate data, without inline SENDs, with lazy
+invalidation, and with a region per segment."""
 
 import pytest
 

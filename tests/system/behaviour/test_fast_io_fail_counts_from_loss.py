@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests fail fast_io_fail_tmo after the loss of the connection, even if the teardown takes longer.
 
-force_event delays the handler of the connection's loss, for which the teardown waits. It stands for any delay of a teardown,
-especially a lack of memory that requests of the same disk hold."""
+force_event delays the handler of the connection's loss, and the teardown waits for that handler. The delay
+stands for any delay of a teardown, especially one by a lack of memory that requests of the same disk hold."""
 
 from tests.system.behaviour.rig import Rig
 

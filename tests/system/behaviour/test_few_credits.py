@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""With a target that grants few credits, the driver uses no more than those, and task management still gets one."""
+"""If a target grants few credits, the driver uses no more than these, and task management still gets one."""
 
 import pytest
 
@@ -11,7 +11,7 @@ def test_driver_works_with_few_credits(rig: Rig, credits: int) -> None:
     rig.set("force_credits", credits)
     device = rig.map("a", "queues=1 keepalive_tmo=3 caps=0xb reconnect_delay=1")
     load = rig.start_verifying(device, 10)  # more than one keep-alive interval
-    for number in range(3):  # causes queries of the volumes
+    for number in range(3):  # causes commands that query the volumes
         rig.target.wssctl(f"volume create t{number} ram:1M")
         rig.target.wssctl(f"volume delete t{number}")
     rig.end_verified(load)

@@ -6,7 +6,7 @@ import time
 
 from tests.system.behaviour.rig import SESSION, Rig
 
-# Drops each connection as soon as it exists, until the driver gives up the session or the time has passed.
+# Drops each connection as soon as it exists, until the driver gives the session up or the time has passed.
 FLAP = """
 end=$(($(date +%s) + {seconds}))
 while [ $(date +%s) -lt $end ]; do

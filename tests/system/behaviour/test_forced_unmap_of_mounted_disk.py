@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""After a forced unmap of its disk, a mounted file system gets errors and can be unmounted. The disk can be mapped again."""
+"""After a forced unmap of the disk below a mounted file system, the file system gets errors and can be
+unmounted. The disk can be mapped again."""
 
 from tests.system.behaviour.rig import RUN, Rig
 

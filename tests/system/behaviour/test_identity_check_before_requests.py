@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""After a reconnection, another volume may have a disk's LUN. The driver sends no request before it has checked the identity of
-the volume."""
+"""After a reconnection, the LUN of a disk may belong to another volume. The driver sends no request before it
+has checked the identity of the volume."""
 
 from tests.lab.guest import wait_until
 from tests.system.behaviour.rig import SESSION, Rig

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""To a target that does not grant keep-alive messages, the driver sends commands as keep-alive. The target may send the shortest
-possible response, and the connection stays."""
+"""If a target does not grant keep-alive messages, the driver sends it commands as keep-alives. The connection
+stays even if the target sends the shortest possible response."""
 
 import time
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests of 4 and 8 MiB, direct and buffered, are far larger than one command and are split."""
+"""Requests of 4 and 8 MiB, direct and buffered, are far larger than one command can be, and are split."""
 
 from tests.system.behaviour.rig import Rig
 

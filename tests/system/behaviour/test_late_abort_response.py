@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """A response to ABORT TASK that arrives during LOGICAL UNIT RESET completes only the aborted command.
 
-Storage delays the first two writes by nine seconds. The first times out after one second and its abort after five more; then the
-driver resets the unit. Storage completes the first write, and the target responds to the abort. The second write, which was sent
-later, is still in storage. If the driver repeated it now, the original could overwrite later data."""
+Storage delays the first two writes by nine seconds. The first one times out after one second, and its abort
+after five more. Then the driver resets the unit. Storage completes the first write, and the target responds
+to the abort. The second write, which was sent later, is still in storage. If the driver repeated it now, the
+original could overwrite later data."""
 
 from tests.system.behaviour.rig import RUN, Rig
 
 BLOCK = "bs=4k count=1"
-PLACE = 256  # of the second write, in blocks
+PLACE = 256  # position of the second write, in blocks
 
 
 def test_driver_does_not_mistake_a_late_abort_response_for_the_response_to_a_reset(rig: Rig) -> None:

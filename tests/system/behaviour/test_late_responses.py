@@ -10,7 +10,7 @@ def test_driver_tolerates_late_responses(rig: Rig) -> None:
     rig.set("force_delay", 20)
     rig.verify(device, "--bs=16k --iodepth=8", mib=1)
     assert rig.counters()["faults"] > 0 and rig.counters()["timeouts"] == 0
-    rig.reset()  # while some responses are delayed
+    rig.reset()  # at this time some responses are delayed
     rig.wait_live()
     rig.verify(device, "--bs=16k --iodepth=8", mib=1)
     rig.assert_no_error()

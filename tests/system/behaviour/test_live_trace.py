@@ -9,7 +9,7 @@ from tests.system.behaviour.rig import DEBUGFS, Rig
 
 def test_wssctl_trace_shows_the_stages_of_requests(rig: Rig) -> None:
     device = rig.map("a")
-    load = rig.start_verifying(device, 600)  # until both traces are over
+    load = rig.start_verifying(device, 600)  # longer than both traces take
     said = rig.vm.run("wssctl --json trace --interval 1 --count 2", 60).stdout.splitlines()
     assert len(said) == 2
     kinds = json.loads(said[-1])["session0"]["kinds"]

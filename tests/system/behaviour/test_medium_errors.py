@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each kind of storage error reaches the user with its own errno, and other blocks remain accessible."""
+"""A user gets a distinct errno for each kind of storage error, and other blocks remain accessible."""
 
 from tests.system.behaviour.rig import Rig
 

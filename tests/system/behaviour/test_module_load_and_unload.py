@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The module is loaded with a mapped disk, used and unloaded repeatedly."""
+"""The module is repeatedly loaded together with a mapped disk, used, and unloaded."""
 
 from tests.system.behaviour.rig import THOROUGH, Rig
 from tests.system.block_setup import MODULE

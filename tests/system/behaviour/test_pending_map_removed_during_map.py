@@ -38,11 +38,12 @@ def test_removed_pending_map_creates_no_disk(rig: Rig) -> None:
         wait_until(lambda: not rig.vm.run("cat /sys/class/wss/pending").stdout, "the list of pending maps is empty", 20)
     finally:
         rig.target.process.signal(signal.SIGCONT)
-    # On a slow machine the other map may have timed out by now. Without the removal, the pending map would then connect itself.
+    # On a slow machine the other map may have timed out by now. Without its removal, the pending map would
+    # then connect by itself.
     others = 1 if other.wait(60).status == 0 else 0
     assert removal.wait(60).status == 0
     assert rig.vm.run("ls /sys/class/block | grep -c '^wss[0-9]*$'", check=False).stdout.strip() == str(others)
-    # Without the other map there is neither a session nor its counters.
+    # If the other map is gone, there is neither a session nor its counters.
     if others:
         rig.assert_no_error()
 

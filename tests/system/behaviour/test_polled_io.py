@@ -8,7 +8,8 @@ REQUESTS = 256
 
 def test_polled_io_completes_without_interrupts(rig: Rig) -> None:
     device = rig.map("a", "queues=1 poll_queues=1")
-    # Use io_uring, as since Linux 6.0 polled synchronous requests (pvsync2) are handled as ordinary ones.
+    # Use io_uring, because since Linux 6.0 polled synchronous requests (pvsync2) are handled like ordinary
+    # ones.
     polled = f"fio --name=p --filename={device} --ioengine=io_uring --hipri --direct=1 --bs=4k --size={4 * REQUESTS}k --verify_state_save=0"
     found = lambda: rig.counters()["polled_completions"]  # noqa: E731
     rig.vm.run(f"{polled} --rw=write --verify=crc32c --verify_fatal=1", 120)
@@ -20,7 +21,7 @@ def test_polled_io_completes_without_interrupts(rig: Rig) -> None:
     rig.set("force_drop", 50)
     rig.vm.run(f"{polled} --rw=randread", 180)
     rig.set("force_drop", 0)
-    # Pollers do not find the completions of dropped commands.
+    # The completions of commands that were dropped are not found by pollers.
     assert found() > written_and_read + REQUESTS / 2, rig.counters()
     assert rig.counters()["aborts"] > 0 and rig.counters()["reconnects"] == 0, rig.counters()
     rig.assert_no_error()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests that are submitted together reach the driver as a list if the session has only one disk, as its tags are not shared."""
+"""Requests that are submitted together reach the driver as a list if the session has only one disk, because
+its tags are then not shared."""
 
 from tests.lab.guest import wait_until
 from tests.system.behaviour.rig import TRACING, Rig

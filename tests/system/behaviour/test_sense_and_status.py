@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each status of a command yields the same errno as with sd, and is retried if a retry may help."""
+"""For each status of a command, a user gets the same errno as from sd, and the command is retried if that may
+help."""
 
 from collections.abc import Iterable
 
@@ -7,7 +8,7 @@ from tests.system.behaviour.rig import PARAMETERS, SESSION, Rig
 
 STATS = f"{SESSION}/stats"
 
-# Ends a read with each status, and prints the errno, the number of retries and the time.
+# Makes a read end with each status, and prints the errno, the number of retries and the time.
 SCRIPT = """
 import errno, mmap, os, sys, time
 device, parameters, stats, *endings = sys.argv[1:]
@@ -38,7 +39,7 @@ for ending in endings:
 put("force_sense", 0x020b0000)
 """
 IO_TIMEOUT_MS = 500
-# SCSI retries a busy unit for the total time of the first attempt and five retries.
+# SCSI retries a command to a busy unit for as long as the first attempt and five retries may take together.
 BUSY_SECONDS = 6 * IO_TIMEOUT_MS / 1000
 # SAM status, sense key, ASC, ASCQ -> errno of a read, and whether the driver retried it
 ENDINGS = {
@@ -61,7 +62,7 @@ ENDINGS = {
     0x18000000: ("EBADE", False),  # reservation conflict
     0x40000000: ("EIO", True),  # task aborted
 }
-# These are temporary: becoming ready, busy, task set full.
+# These states are temporary: becoming ready, busy, task set full.
 BUSY = (0x02020401, 0x08000000, 0x28000000)
 
 

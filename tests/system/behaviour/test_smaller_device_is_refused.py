@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""After a loss, the route to the target may lead over a different RDMA device. The driver does not use a device whose request limit
-is below that of the disks. It logs the reason, requests wait, and the session continues over a sufficient device."""
+"""After a loss of the connection, the route to the target may use a different RDMA device. The driver does
+not use a device whose request limit is below that of the disks. It logs the reason, and requests wait. The
+session continues over a device whose limit is high enough."""
 
 from tests.lab.guest import wait_until
 from tests.lab.rdma import DEVICE

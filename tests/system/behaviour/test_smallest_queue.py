@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A queue depth of two is slow but works."""
+"""The driver works with a queue depth of two, although slowly."""
 
 from tests.system.behaviour.rig import Rig
 

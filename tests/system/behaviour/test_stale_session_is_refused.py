@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver refuses a login response with the old session's epoch, as writes of that session may still be in flight."""
+"""The driver refuses a login response with the old session's epoch, because writes of that session may still
+be in flight."""
 
 from tests.system.behaviour.rig import Rig, wait_until
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""With stuck storage behind the target, aborts succeed and the request times out without a loss of the connection."""
+"""If storage behind the target is stuck, aborts succeed and the request times out, but the connection is not
+lost."""
 
 from tests.system.behaviour.rig import Rig
 

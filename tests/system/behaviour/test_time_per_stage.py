@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of times counts each answered request once per stage, and the times of the stages add up to the total."""
+"""The table of times counts each answered request once per stage. The times of the stages add up to the
+total."""
 
 import signal
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ def measure(rig: Rig, value: int) -> None:
 
 @contextmanager
 def outstanding_reads(rig: Rig, device: str, count: int) -> Iterator[None]:
-    """Within this context, reads are outstanding. Afterwards they have succeeded."""
+    """Inside this context, `count` reads are outstanding. After it, they have succeeded."""
     before = rig.counters()["requests"]
     rig.target.process.signal(signal.SIGSTOP)
     try:
@@ -57,7 +58,7 @@ def test_times_of_the_stages_add_up_to_the_total(rig: Rig) -> None:
 def test_requests_that_begin_before_measuring_are_not_counted(rig: Rig) -> None:
     device = rig.map("a", "queues=1 queue_depth=2 keepalive_tmo=off caps=0xb")
     measure(rig, 1)
-    with outstanding_reads(rig, device, 2):  # They leave time stamps in both slots.
+    with outstanding_reads(rig, device, 2):  # These reads leave time stamps in both slots.
         measure(rig, 0)
     with outstanding_reads(rig, device, 2):
         measure(rig, 1)

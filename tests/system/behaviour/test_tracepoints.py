@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each stage of a request has a tracepoint, and the tag identifies those of one request."""
+"""Each stage of a request has a tracepoint. The tag identifies the tracepoints of one request."""
 
 import re
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LUN 0 of a target without keep-alive messages responds to no keep-alive command. The connection stays, as the target itself
-responds."""
+"""A target has no keep-alive messages, and its LUN 0 does not respond to commands sent as keep-alives. The
+connection stays, because the target itself responds."""
 
 from tests.lab.guest import wait_until
 from tests.system.behaviour.rig import Rig
@@ -22,7 +22,8 @@ def test_connection_survives_a_unit_that_responds_to_no_keep_alive(rig: Rig) -> 
 
 
 def test_connection_survives_an_only_unit_that_responds_to_no_keep_alive(rig: Rig) -> None:
-    """Without another unit, each keep-alive command is aborted. The response to the abort shows that the target is alive."""
+    """If there is no other unit, each command sent as a keep-alive is aborted. The response to the abort
+    shows that the target is alive."""
     device = rig.map("a", OPTIONS)
     rig.set("force_mute", 1)
     wait_until(lambda: rig.counters()["aborts"] > 2 or rig.counters()["reconnects"] > 0, "keep-alive commands have been aborted", 60)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A disk is unmapped while requests of another disk of the session wait for the target."""
+"""A disk is unmapped while requests of another disk of its session wait for the target."""
 
 from tests.lab.guest import wait_until
 from tests.system.behaviour.rig import Rig

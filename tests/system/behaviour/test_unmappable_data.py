@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""If data cannot be mapped for the RDMA device, its request fails: at once if the cause is permanent, otherwise after a bounded
-time."""
+"""If data cannot be mapped for the RDMA device, its request fails. It fails at once if the cause is
+permanent, and otherwise after a bounded time."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A disk follows its volume by identity, and never uses a volume whose name equals that identity."""
+"""A disk follows its volume by identity. It never uses a volume that merely has this identity as its name."""
 
 from tests.system.behaviour.rig import Rig, wait_until
 
