@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""make chaos: runs a random operator and random faults against the real programs, under verifying loads.
+"""`make chaos`: runs the real programs under verifying loads, with random operator actions and random faults.
 
 All random choices derive from a seed. Exit status 0: no failure and enough effects; 1: a failure; 3: too few effects for the
 length of the run. Logs, cores, ledgers and the script stay in build/chaos/.
@@ -59,7 +59,7 @@ def make_folder(options: argparse.Namespace, seed: int) -> Path:
 
 
 def run_seeds(options: argparse.Namespace) -> int:
-    """Runs each seed. Those that earlier invocations have completed are passed over."""
+    """Runs each seed. Skips the seeds that earlier invocations have completed."""
     operations = 0
     for seed in range(options.seed, options.seed + options.seeds):
         state = options.resume / f"{options.only}-{seed}.json" if options.resume else None
@@ -107,14 +107,14 @@ def run(options: argparse.Namespace) -> int:
 
 
 def explained(world: World, problem: str) -> str:
-    """Returns the problem, or the death of a program that caused it."""
+    """Returns the problem, or, if a program's death caused it, that death."""
     for process in world.processes:
         try:
             process.check()
         except Problem as death:
             return str(death) if problem == str(death) else f"{death}\n\ndetected as: {problem}"
         except Exception:
-            continue  # a failure of the harness, which may be the problem itself
+            continue  # a failure of the harness, which may itself be the problem
     return problem
 
 

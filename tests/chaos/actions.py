@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run consists of actions with arguments. A world offers them; the driver draws, records and replays them."""
+"""A run consists of actions with arguments. A world offers the actions. The driver chooses, records and
+replays them."""
 
 from __future__ import annotations
 
@@ -15,8 +16,9 @@ LANES = (OPERATION, FAULT)
 
 @dataclass(frozen=True)
 class Action:
-    """`draw` chooses arguments, or returns None if the action is not possible now. `act` returns whether it took effect. An
-    action that `ends` processes is not drawn in episodes that observe their memory."""
+    """`draw` chooses arguments, or returns None if the action is not possible now. `act` returns whether the
+    action took effect. An action that `ends` processes is not chosen in episodes that observe the memory of
+    processes."""
 
     name: str
     lane: str
@@ -33,7 +35,7 @@ class World(Protocol):
 
     def start(self) -> None: ...
     def heal_and_verify(self) -> None:
-        """Repairs everything, then raises a Problem if a guarantee does not hold."""
+        """Repairs everything, and then raises a Problem if a guarantee does not hold."""
     def operations_verified(self) -> int: ...
     def details(self) -> dict:
         """Returns details for the report."""
@@ -50,7 +52,7 @@ class Step:
 
 
 class Script:
-    """The steps of a run, one per line. Each is written before it is taken."""
+    """The steps of a run, one per line. Each step is written before it is executed."""
 
     def __init__(self, path: Path, head: dict):
         self.path = path

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draws steps from a seed or reads them from a script. Takes operations and faults in two concurrent lanes. After each episode,
-the world heals and verifies itself."""
+"""Chooses steps from a seed, or reads them from a script. Executes operations and faults in two concurrent
+lanes. After each episode, the world heals and verifies itself."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from .processes import Usage
 from .report import Report
 
 EPISODE = 20.0  # seconds of chaos between two verifications
-PAUSE = {"operation": 0.3, "fault": 0.5}  # seconds between two steps, on average
-STEADY = 8  # every eighth episode and the last end no process, so that growing memory is detected
+PAUSE = {"operation": 0.3, "fault": 0.5}  # average seconds between two steps
+STEADY = 8  # in every eighth episode and in the last, no process is ended, so that growing memory is detected
 
 
 class Driver:
@@ -96,7 +96,7 @@ class Driver:
                 yield Step(episode, round(at, 3), lane, action.name, arguments)
 
     def _draw(self, lane: str, chance: random.Random) -> tuple[Action | None, dict]:
-        """Prefers actions that took effect rarely, unless they were tried often."""
+        """Prefers actions that have rarely taken effect, unless they were tried often."""
         possible = [action for action in self.world.actions if action.lane == lane and not (self.steady and action.ends)]
         chosen = sorted(chance.sample(possible, min(4, len(possible))), key=lambda each: self.report.effects[each.name] + self.report.tried[each.name] / 4)
         for action in chosen:

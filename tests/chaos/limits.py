@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The time limits of a chaos run, in seconds, and the limits of a process's growth. A process that exceeds them hangs or leaks.
-For a machine with other load, WSS_CHAOS_SLOW multiplies all times and divides the required effects and operations per second."""
+On a machine with other load, set WSS_CHAOS_SLOW: it multiplies all times, and divides the required effects
+and operations per second."""
 
 import os
 
@@ -15,6 +16,6 @@ SALVAGE = 5 * SLOW  # until returned engines have delivered data that only they 
 VERIFY = 60 * SLOW  # reading all volumes of a healed system
 STEP = 150 * SLOW  # one operation or fault in total
 
-# Since the first verification after a start.
-GROWTH_MIB = 250  # resident; the allocators of the sanitizers keep much of the freed memory
+# Growth since the first verification after a start.
+GROWTH_MIB = 250  # resident memory; the allocators of the sanitizers keep much of the freed memory
 GROWTH_FILES = 100  # open files; a reconnecting client or engine may briefly have two connections

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""make chaos-mutations: applies each patch of tests/chaos/mutations to a copy of the tree and checks that chaos catches the bug.
+"""`make chaos-mutations`: applies each patch of tests/chaos/mutations to a copy of the tree, and checks that
+a chaos run detects the bug.
 
-A patch begins with sentences that describe the bug, a line "World: NAME" (default: block), and a line "Finding: REGEX" that must
-match the problem that ends the run. The bug must be caught in at most --runs runs with different seeds. Exit status 1: a bug was
-not caught, or another problem ended the run.
+A patch begins with sentences that describe the bug, a line "World: NAME" (default: block), and a line
+"Finding: REGEX". The expression must match the problem that ends the run. The bug must be detected in at most
+--runs runs with different seeds. Exit status 1: a bug was not detected, or another problem ended the run.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PATCHES = ROOT / "tests/chaos/mutations"
 COPY = ROOT / "build/chaos-mutations"
-BUILT = ("lib", "target", "tools", "tests/chaos", "tests/hostile")  # folders with the objects that a run needs
+BUILT = ("lib", "target", "tools", "tests/chaos", "tests/hostile")  # folders that contain the objects that a
+                                                                    # run needs
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ def copy_tree(mode: str) -> None:
         (COPY / name).parent.mkdir(parents=True, exist_ok=True)
         if (ROOT / name).is_file():
             shutil.copy2(ROOT / name, COPY / name)
-    # The build lists sources with git.
+    # The build lists the sources with git.
     subprocess.run(["git", "init", "--quiet"], cwd=COPY, check=True)
     for folder in BUILT:
         if (built := ROOT / "build" / mode / folder).exists():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# A random operator and random faults at the same time, on the real programs.
+# A random operator and random faults act on the real programs at the same time.
 CHAOS_LOAD_OBJECTS := $(patsubst %.cc,$(BUILD)/%.o,$(filter-out %_test.cc,$(sort $(wildcard tests/chaos/block/load/*.cc))))
 
 $(BUILD)/wss-chaos-load: $(CHAOS_LOAD_OBJECTS) $(BUILD)/libwss.a
@@ -7,7 +7,7 @@ $(BUILD)/wss-chaos-load: $(CHAOS_LOAD_OBJECTS) $(BUILD)/libwss.a
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 -include $(CHAOS_LOAD_OBJECTS:.o=.d)
 
-# The ledgers detect wrong results, so their own tests run before each chaos run.
+# Wrong results are detected by the ledgers, so the ledgers' own tests run before each chaos run.
 CHAOS_TESTED := ledger history
 CHAOS_TEST_OBJECTS := $(foreach name,$(CHAOS_TESTED),$(BUILD)/tests/chaos/block/load/$(name).o $(BUILD)/tests/chaos/block/load/$(name)_test.o)
 $(BUILD)/chaos_tests: $(CHAOS_TEST_OBJECTS)
@@ -15,7 +15,7 @@ $(BUILD)/chaos_tests: $(CHAOS_TEST_OBJECTS)
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(TEST_LIBS) -lfmt
 -include $(CHAOS_TEST_OBJECTS:.o=.d)
 
-# Passes the value of a variable only if the user has set it, as its default may be for another target.
+# Passes the value of a variable only if the user has set it, because its default may be for another target.
 given = $(if $(filter command% environment%,$(origin $(1))),$($(1)))
 chaos_option = $(if $(call given,$(1)),--$(2) $($(1)))
 

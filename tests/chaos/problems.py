@@ -7,7 +7,7 @@ class Problem(Exception):
 
 
 class Refused(Exception):
-    """A program rejected a command, with its reason. It reports that nothing has changed."""
+    """A program rejected a command, with a reason. This means that nothing has changed."""
 
 
 class Lost(Exception):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program under test as a process for fault injection, independent of the program's function."""
+"""A program under test as a process into which faults are injected, whatever the program does."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ class Process:
         self.folder = folder / name
         self.folder.mkdir(parents=True, exist_ok=True)
         self.log = self.folder / "log"
-        self.lock = threading.RLock()  # a thread that kills and restarts the process holds it, so that no other interferes
+        self.lock = threading.RLock()  # held while a thread kills and restarts the process
         self.process: subprocess.Popen | None = None
         self.lines: queue.Queue[str | None] = queue.Queue()
         self.starts = self.kills = 0
         self.paused = False
         self._launching = threading.Lock()
-        self._retired = False  # the run has ended: a lane that still runs must start nothing
-        self._searched = 0  # bytes of the log that check() has searched
+        self._retired = False  # the run has ended: lanes that are still running must start nothing
+        self._searched = 0  # number of bytes of the log that check() has searched
 
     # --- start and end ---
 
@@ -75,7 +75,8 @@ class Process:
             with self._launching:
                 if self._retired:
                     raise Problem(f"{self.name} was not started: the run has ended")
-                # Before the process: whoever sees the process must not wait for lines of the former one.
+                # This precedes the start of the process: a thread that finds the new process must not wait
+                # for lines of the former one.
                 self.lines = queue.Queue()
                 self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, cwd=self.folder,
                                                 preexec_fn=_child)
@@ -85,7 +86,8 @@ class Process:
 
     def _read(self, process: subprocess.Popen, lines: queue.Queue) -> None:
         for line in process.stdout:
-            if line.endswith(b"\n"):  # a process that was killed may have written a part of its last line
+            if line.endswith(b"\n"):  # a process that was killed may have written only a part of its last
+                                      # line
                 lines.put(line.decode(errors="replace").rstrip("\n"))
         lines.put(None)
 
@@ -157,7 +159,7 @@ class Process:
         try:
             self.process.wait(seconds)
         except subprocess.TimeoutExpired:
-            self.process.send_signal(signal.SIGABRT)  # the core shows where it hangs
+            self.process.send_signal(signal.SIGABRT)  # the core dump shows where the process hangs
             raise Problem(f"{self.name} did not end within {seconds:.0f} s after {why}\n{self.tail()}") from None
 
     # --- checks ---
@@ -191,7 +193,7 @@ class Process:
 
 
 def environment_of_sanitizers() -> None:
-    """Sets the environment of all children. A sanitizer report ends the process, freed memory does not accumulate, and a process
-    that exits in order reports leaks."""
+    """Sets the environment of all children. With it, a sanitizer report ends the process, freed memory does
+    not accumulate, and a process that exits in an orderly way reports leaks."""
     os.environ.setdefault("ASAN_OPTIONS", "detect_leaks=1:abort_on_error=1:disable_coredump=0:quarantine_size_mb=16")
     os.environ.setdefault("UBSAN_OPTIONS", "print_stacktrace=1:halt_on_error=1:abort_on_error=1")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts effects, prints progress, and decides whether a run had enough effects for its length. --resume keeps it between
-invocations."""
+"""Counts effects, prints progress, and decides whether a run had enough effects for its length. With
+--resume, the counts are kept between invocations."""
 
 from __future__ import annotations
 
@@ -12,24 +12,25 @@ from pathlib import Path
 
 from . import limits
 
-# Required in 180 seconds on a machine without other load.
-EFFECTS = 5  # of each action
+# Required within 180 seconds on a machine without other load.
+EFFECTS = 5  # effects of each action
 OPERATIONS = 100_000
 
 
 class Report:
     def __init__(self, seed: int, state: Path | None):
         self.seed, self.state = seed, state
-        self.log: Path | None = None  # of everything that is printed
+        self.log: Path | None = None  # log of everything that is printed
         self.lock = threading.Lock()
         self.tried: Counter[str] = Counter()
         self.effects: Counter[str] = Counter()
         self.seconds = 0.0
         self.episodes = self.operations = 0
         self.problem = ""
-        self.short: list[str] = []  # what was too rare
+        self.short: list[str] = []  # actions that were too rare
         self.details: dict = {}
-        self.growth: dict[str, int] = {}  # largest growth of a process of each role since its first verification, in MiB
+        self.growth: dict[str, int] = {}  # by role: largest growth of a process since its first verification,
+                                          # in MiB
         if state is not None and state.exists():
             kept = json.loads(state.read_text())
             self.seed, self.seconds, self.episodes, self.operations = (kept[key] for key in ("seed", "seconds", "episodes", "operations"))
@@ -59,9 +60,9 @@ class Report:
             self.state.write_text(json.dumps(self.as_dict(), indent=1))
 
     def shortfalls(self, actions: list[str]) -> list[str]:
-        """Returns what was too rare for the length of the run: effects of an action, or verified operations.
-        The total of all effects is checked as well, for runs that are too short for one effect of each
-        action."""
+        """Returns what was too rare for the length of the run: the effects of an action, or verified
+        operations. The total of all effects is checked as well, for runs that are too short for one effect of
+        each action."""
         share = self.seconds / 180 / limits.SLOW
         short = [f"{name}: took effect {self.effects[name]} times ({self.tried[name]} tries), {int(EFFECTS * share)} required"
                  for name in sorted(actions) if self.effects[name] < int(EFFECTS * share)]
@@ -73,5 +74,5 @@ class Report:
         return short
 
     def without_effect(self) -> list[str]:
-        """Returns the planned steps that did not take effect. Each of them must."""
+        """Returns the planned steps that did not take effect. Each planned step must take effect."""
         return [f"{name}: took effect {self.effects[name]} times of {tried}" for name, tried in sorted(self.tried.items()) if self.effects[name] < tried]

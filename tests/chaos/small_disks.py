@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 BLOCK = 4096
-PIECE = 1 << 20  # bytes of the ballast that are allocated at a time
+PIECE = 1 << 20  # bytes of the ballast that are allocated in one step
 
 
 class SmallDisk:
@@ -24,7 +24,7 @@ class SmallDisk:
         return space.f_bavail * space.f_frsize
 
     def fill(self, leave: int = 0) -> bool:
-        """Takes the free space except `leave` bytes. Returns whether it is taken."""
+        """Fills the free space except `leave` bytes. Returns whether it is filled."""
         with self._ballast.open("wb", buffering=0) as file:
             size, piece = 0, PIECE
             while piece >= BLOCK:
@@ -52,7 +52,7 @@ def _allocate(file: int, offset: int, length: int) -> bool:
 
 
 def unmount_below(folder: Path) -> None:
-    """Unmounts what a run that was killed has left mounted."""
+    """Unmounts everything that a killed run has left mounted."""
     for line in Path("/proc/self/mounts").read_text().splitlines():
         point = Path(line.split()[1])
         if folder in point.parents:

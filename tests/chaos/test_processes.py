@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the harness reads from the programs under test."""
+"""Tests how the harness reads the output of the programs under test."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs over several seeds and several invocations, and replays, with a world that has no programs."""
+"""Tests runs over several seeds and several invocations, and replays. The world has no programs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .processes import Usage
 
 
 class FakeWorld:
-    taken: list[int] = []  # numbers of the actions, over all runs
+    taken: list[int] = []  # numbers of the actions that were taken, over all runs
     fails_at = -1
     failure: Exception = Problem("a wrong value")
     episodes = 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Waiting for a condition, with a limit."""
+"""Waits for a condition, with a time limit."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from .problems import Lost, Problem, Refused
 
 
 def wait_for(condition: Callable, seconds: float, what: str):
-    """Returns the first true value of the condition, or raises a Problem at the time limit. Also waits while a program is not
-    running."""
+    """Returns the first true value of the condition, or raises a Problem at the time limit. It also waits
+    while a program is not running."""
     deadline = time.monotonic() + seconds
     reason = ""
     while time.monotonic() < deadline:

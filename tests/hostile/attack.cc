@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// wss-attack URI SECONDS SEED [kv]: several hostile initiators, or hostile clients of a key-value partition,
-// at a time against a running target.
+// wss-attack URI SECONDS SEED [kv]: runs several hostile initiators, or hostile clients of a key-value
+// partition, at the same time against a running target.
 //
-// They log in correctly or not, send valid, damaged and random messages, exceed their credits, revoke memory
-// while the target uses it, and vanish. Exit status 0: every connection ended after it was closed. 1: a
-// connection could not be started or did not end. Refused connections and connections that the target closes
-// are not failures. The output is one JSON object that counts the operations, so that a caller can check that
-// there were enough.
+// They log in correctly or incorrectly, send valid, damaged and random messages, exceed their credits, revoke
+// memory while the target uses it, and vanish. Exit status 0 means that every connection ended after it was
+// closed; 1 means that a connection could not be started or did not end. Refused connections, and connections
+// that the target closes, are not failures. The output is one JSON object that counts the operations, so that
+// a caller can check that there were enough.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -33,7 +33,7 @@ struct Counts {
              stalls = 0;
 };
 
-// One connection, from connect to end.
+// One connection, from its start to its end.
 class Attacker final : public fabric::ConnectionHandler {
   public:
     using MakeSource = std::unique_ptr<MessageSource> (*)(Random& random, Memory memory);
@@ -78,7 +78,7 @@ class Attacker final : public fabric::ConnectionHandler {
     void act() {
         for (int burst = 0; burst < 16 && live_ && !closing_ && !ended_; ++burst) {
             if (sent_ >= life_) return close();
-            if (random_.chance(400)) memory_.reset();  // while the target may be accessing it
+            if (random_.chance(400)) memory_.reset();  // the target may be accessing this memory now
             if (posted_ - done_ >= kSends) return;
             if (!source_->has_credit() && !random_.chance(2000)) return wait_for_credits();
             send_one();
@@ -158,7 +158,7 @@ class Attacker final : public fabric::ConnectionHandler {
     const std::unique_ptr<MessageSource> source_;
     const Receives receives_;
     std::unique_ptr<fabric::Region> received_, sends_;
-    const uint64_t life_;  // messages
+    const uint64_t life_;  // number of messages that it sends
     std::unique_ptr<fabric::Connection> connection_;
     bool live_ = false, closing_ = false, ended_ = false;
     Nanoseconds closing_at_{}, moved_at_{};

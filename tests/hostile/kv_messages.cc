@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clients of a key-value partition. Their valid writes are of keys that begin with "hostile", so other
-// clients can check their own keys.
+// Clients of a key-value partition. The keys in their valid writes all begin with "hostile", so other clients
+// can check their own keys.
 #include <fmt/core.h>
 
 #include <array>
@@ -175,7 +175,7 @@ void KvSource::any() {
         case 11:
             return add(random_.chance(2) ? KvKind::kInfo : KvKind::kPing, 0, wire::KvDecision{timestamp()});
         case 12:
-            // Only names that a partition must refuse: a snapshot takes space.
+            // Uses only names that a partition must refuse, because a snapshot takes space.
             return add(KvKind::kSnapshot, 0, wire::KvText{"../hostile", timestamp()});
         case 13:
             return random_.chance(20) ? add(KvKind::kGoodbye, 0, wire::KvDecision{timestamp()}) : hello();
@@ -192,7 +192,7 @@ size_t KvSource::login(std::span<byte> out) {
     return random_.chance(20) ? random_.below(sizeof wire::kKvMagic) : sizeof wire::kKvMagic;
 }
 
-// Learns what messages of this connection need to be accepted.
+// Learns from a message of the partition what later messages of this connection need in order to be accepted.
 void KvSource::received(wire::Bytes message) {
     wire::KvHeader header;
     wire::KvHelloReply reply;
@@ -204,8 +204,8 @@ void KvSource::received(wire::Bytes message) {
     ticks_ = reply.ticks;
 }
 
-// A frame with one or more messages. The stream of a connection that was damaged cannot be repaired, so only
-// a few are.
+// Makes a frame with one or more messages. After a damaged frame, the stream of a connection cannot be
+// repaired. So only a few frames are damaged.
 size_t KvSource::next(Message& out) {
     out_.clear();
     if (!greeted_ && !random_.chance(20)) hello();

@@ -11,7 +11,7 @@ import time
 
 
 def client_hello(chance: random.Random) -> bytes:
-    """The first message of an honest client, damaged or cut more often than not."""
+    """Returns the first message of an honest client. Most of the time it is damaged or truncated."""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -32,7 +32,7 @@ PIECES = (b"GET ", b"HEAD ", b"POST ", b"OPTIONS ", b"/api/v1/volume/list", b"/a
 
 
 def requests(chance: random.Random) -> bytes:
-    """HTTP requests: up to two complete ones, then random parts of requests."""
+    """Returns HTTP requests: up to two complete ones, followed by random parts of requests."""
     whole = b"GET " + chance.choice(PIECES[4:9]) + b" HTTP/1.1\r\nHost: localhost\r\n\r\n"
     return whole * chance.randrange(3) + b"".join(chance.choices(PIECES, k=chance.randrange(24)))
 
@@ -57,5 +57,5 @@ def noise(address: str, until: float, chance: random.Random) -> int:
             except (ConnectionError, socket.timeout):
                 pass
         count += 1
-        time.sleep(0.05)  # limits the rate, because the target needs the processor too
+        time.sleep(0.05)  # limits the rate, because the target also needs the processor
     return count

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Hostile initiators against a running target. Use `make MODE=asan check-hostile`, so that sanitizers detect errors.
+# Runs hostile initiators against a running target. Use `make MODE=asan check-hostile`, so that sanitizers
+# detect errors.
 HOSTILE_OBJECTS := $(patsubst %.cc,$(BUILD)/%.o,$(sort $(wildcard tests/hostile/*.cc)))
 ATTACK_SECONDS ?= 30
 

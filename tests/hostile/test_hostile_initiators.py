@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hostile initiators send invalid messages to a running target for a limited time. The target must not crash
-or hang, no sanitizer may report an error, and a good client must be able to verify all its writes at the same
-time. `make MODE=asan check-hostile`."""
+or hang, and no sanitizer may report an error. At the same time, a good client must be able to verify all its
+writes. Run it with `make MODE=asan check-hostile`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.native.programs import Nbd, run
 HOSTILE = Path(os.environ.get("WSS_HOSTILE_BUILD", "build/asan")).resolve()
 SECONDS = int(os.environ.get("WSS_ATTACK_SECONDS", "30"))
 SEED = int(os.environ.get("WSS_ATTACK_SEED", str(int(time.time()))))
-# Hostile initiators send smaller LUNs, so the volume contains only data of the good client.
+# Hostile initiators use smaller LUNs, so the volume contains only data of the good client.
 GOOD_LUN = 5000
 STATE = {"format": "wss-target-state", "version": 1,
          "volumes": [{"name": "good", "lun": GOOD_LUN, "wwid": "123456789abcdef", "declared": True}]}
@@ -46,7 +46,7 @@ def test_hostile_initiators_affect_no_other_initiator(tmp_path: Path, monkeypatc
     monkeypatch.setenv("UBSAN_OPTIONS", "print_stacktrace=1:halt_on_error=1:exitcode=99")
     control, state = tmp_path / "control.sock", tmp_path / "state.json"
     state.write_text(json.dumps(STATE))
-    # A volume in the state file is not created again, so its image must exist.
+    # A volume that is in the state file is not created again, so its image must exist.
     with (tmp_path / "good.img").open("wb") as image:
         image.truncate(64 << 20)
     config = tmp_path / "wss.toml"
@@ -99,13 +99,13 @@ def attack_beside_a_good_client(target: programs.Target, addresses: tuple[str, .
     done = json.loads(said)
     grown = memory_mib(target.process.pid) - first
     print(f"{done}, {job['read']['total_ios']} reads verified beside it, memory grew by {grown} MiB")
-    # With smaller numbers, the attack was too weak to be a test.
+    # With smaller numbers, the attack would be too weak to be a test.
     assert connections > SECONDS
     assert answer(control, "stats")["target"]["tls"]["handshakes_failed"] > SECONDS
     assert done["messages"] > 500 * SECONDS and done["answers"] > 100 * SECONDS and done["logins"] > 3 * SECONDS, done
     assert done["refused"] > 0 and done["closed_by_target"] > SECONDS, done
     assert job["read"]["total_ios"] > 10 * SECONDS, job["read"]
-    # AddressSanitizer keeps 256 MiB of freed memory.
+    # AddressSanitizer keeps 256 MiB of freed memory, so some growth is normal.
     assert grown < 600, f"the target grew by {grown} MiB"
     # The target must release the sessions of all attackers. The good client is still connected.
     deadline = time.monotonic() + 30

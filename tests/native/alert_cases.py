@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For each alert of tools/monitoring/alerts.yaml: series for which it fires, with the time, and series for which it stays quiet."""
+"""For each alert of tools/monitoring/alerts.yaml: series for which it fires, with the times, and series for
+which it must not fire."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from dataclasses import dataclass, field
 
 INTERVAL_SECONDS = 30
 MINUTE = 60
-LONG = 400  # samples; longer than any case
+LONG = 400  # number of samples; more than any case needs
 
 TARGET = {"job": "wss-target", "instance": "storage1:9555"}
 ENGINE = {"job": "wss-cache", "instance": "cache1:9556"}
@@ -17,13 +18,14 @@ PARTITION = {**TARGET, "partition": "0"}
 SESSION = {**CLIENT, "session": "session0", "target": "10.0.0.1:5555"}
 DISK = {**SESSION, "device": "wss0", "volume": "disk0"}
 
-Series = dict[str, str]  # selector of one series: its values in promtool's notation
+Series = dict[str, str]  # maps the selector of one series to its values in promtool's notation
 
 
 @dataclass
 class Case:
-    """With the series `fires`, the alert is pending at `pending` seconds, fires with `labels` at `at` seconds, and has
-    ended at `ends` seconds. With each of `quiet` it does not fire at `at`."""
+    """With the series `fires`, the alert is pending at `pending` seconds, fires with `labels` at `at`
+    seconds, and has ended at `ends` seconds. With each of the series in `quiet`, it does not fire at `at`
+    seconds."""
 
     alert: str
     severity: str
@@ -48,18 +50,19 @@ def constant(value: float) -> str:
 
 
 def step(before: float, after: float, samples: int = 3) -> str:
-    """Returns `samples` samples of one value, then another value."""
+    """Returns `samples` samples of one value, followed by samples of another value."""
     return f"{before}+0x{samples - 1} {constant(after)}"
 
 
 def held(alert: str, severity: str, metric: str, labels: dict[str, str], fires: float, quiet: list[float], seconds: int) -> Case:
-    """The alert fires when a gauge has had a value for `seconds`."""
+    """A case in which the alert fires when a gauge has had a value for `seconds`."""
     return Case(alert, severity, labels, seconds, one(metric, labels, constant(fires)), [one(metric, labels, constant(value)) for value in quiet],
                 seconds - INTERVAL_SECONDS)  # fmt: skip
 
 
 def counted(alert: str, severity: str, metric: str, labels: dict[str, str], window: int, fires: int = 1, quiet: int = 0) -> Case:
-    """The alert fires when a counter has grown by `fires` within `window` seconds, and ends one window later."""
+    """A case in which the alert fires when a counter has grown by `fires` within `window` seconds, and ends
+    one window later."""
     return Case(alert, severity, labels, window, one(metric, labels, step(7, 7 + fires)), [one(metric, labels, step(7, 7 + quiet)), one(metric, labels, constant(7))],
                 ends=2 * window + 3 * INTERVAL_SECONDS)  # fmt: skip
 
@@ -98,7 +101,7 @@ CASES = [
     Case("WssCacheEngineLost", "warning", TARGET, 3 * MINUTE + INTERVAL_SECONDS, one("wss_cache_engines", TARGET, step(3, 2)), [
         one("wss_cache_engines", TARGET, constant(2)),
         one("wss_cache_engines", TARGET, step(2, 3)),
-        # This state has an alert of its own.
+        # Another alert reports this state.
         one("wss_cache_engines", TARGET, step(3, 0)),
     ], 3 * MINUTE, ends=63 * MINUTE),
     held("WssCacheRecovering", "critical", "wss_cache_recovering", TARGET, 1, [0], 2 * MINUTE),
@@ -115,7 +118,7 @@ CASES = [
     Case("WssDriverDiskNotLive", "critical", DISK, MINUTE,
          one("wss_driver_disk_live", DISK, constant(0)) | one("wss_driver_session_live", SESSION, constant(1)), [
              one("wss_driver_disk_live", DISK, constant(1)) | one("wss_driver_session_live", SESSION, constant(1)),
-             # The session has an alert of its own.
+             # Another alert reports the loss of the session.
              one("wss_driver_disk_live", DISK, constant(0)) | one("wss_driver_session_live", SESSION, constant(0)),
          ], MINUTE // 2),
     counted("WssDriverErrors", "warning", "wss_driver_errors_total", SESSION, 5 * MINUTE),
@@ -138,7 +141,8 @@ def firing(alert: str) -> str:
 
 
 def as_tests(cases: list[Case]) -> list[dict]:
-    """Converts the cases to the format of `promtool test rules`. They query ALERTS, as exp_alerts would repeat each text."""
+    """Converts the cases to the format of `promtool test rules`. They query ALERTS, because exp_alerts would
+    repeat each text."""
     tests = []
 
     def add(what: str, case: Case, series: Series, looks: list[tuple[int, bool]]):

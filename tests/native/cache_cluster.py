@@ -35,7 +35,7 @@ class ControlSocket(http.client.HTTPConnection):
         self.sock.connect(self.path)
 
     def call(self, method: str, **params):
-        """Calls a method. Returns the result; fails with the error's text."""
+        """Calls a method and returns the result. Fails with the text of the error."""
         path = f"/api/v1/{method.replace('.', '/')}"
         try:
             if method in READING:
@@ -52,7 +52,7 @@ class ControlSocket(http.client.HTTPConnection):
 
 
 def ask(control: Path, method: str, timeout: float = 60, **params):
-    """Makes one call over a control socket. Returns the result; fails with the error's text."""
+    """Makes one call over a control socket and returns the result. Fails with the text of the error."""
     with contextlib.closing(ControlSocket(control, timeout)) as connection:
         return connection.call(method, **params)
 
@@ -103,7 +103,7 @@ class Engine:
         self.process.wait(STOP_SECONDS)
 
     def hang(self) -> None:
-        """Pauses the process until go_on(). It keeps its contents."""
+        """Pauses the process until go_on(). The process keeps its contents."""
         pause(self.process)
 
     def go_on(self) -> None:
@@ -114,11 +114,12 @@ class Engine:
 
 
 class Cluster:
-    """`kind` is tcp or shm; "tcp/2" is tcp with two reactors of the target. A restarted process keeps its address."""
+    """A target and its cache engines. `kind` is tcp or shm; "tcp/2" is tcp with two reactors in the target. A
+    restarted process keeps its address."""
 
     def __init__(self, kind: str, directory: Path, engines: int = 1, memory: str = "64M", size: str = "64M", more=(),
                  volumes: dict[str, str] | None = None, read_ahead: str = "0"):
-        """Read-ahead is off by default, as tests count reads from storage."""
+        """Read-ahead is off by default, because tests count reads from storage."""
         self.kind, _, reactors = kind.partition("/")
         self.directory = directory
         self.control = directory / "target.sock"

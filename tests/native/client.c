@@ -46,7 +46,7 @@ static void synchronous(struct wss_volume *volume)
 	MUST(wss_read(volume, back, 0, 0) == 0);
 }
 
-/* Writes TOTAL blocks, DEPTH at a time, waiting by poll(2) on the queue's descriptor. */
+/* Writes TOTAL blocks, DEPTH at a time. Waits with poll(2) on the queue's descriptor. */
 static void asynchronous(struct wss_client *client, struct wss_volume *volume)
 {
 	struct wss_queue *queue;

@@ -9,20 +9,21 @@ from .programs import Nbd, Target
 
 @pytest.fixture(params=["tcp", "shm"])
 def listen(request, tmp_path):
-    """An address to listen on, for each fabric that needs no hardware."""
+    """An address at which a target can listen, for each fabric that needs no hardware."""
     return "tcp://127.0.0.1:0" if request.param == "tcp" else f"shm://{tmp_path}/wss.sock"
 
 
 @pytest.fixture
 def target(listen, tmp_path):
-    """A target with a RAM volume and a file volume. The file is on the disk of the source tree, as /tmp may be in memory."""
+    """A target with a RAM volume and a file volume. The file is on the disk of the source tree, because /tmp
+    may be in memory."""
     with Target(listen, {"ram": "ram:1536M", "file": f"aio:{tmp_path}/file.img,size=256M,create"}, tmp_path) as running:
         yield running
 
 
 @pytest.fixture
 def nbd(tmp_path):
-    """Starts nbdkit servers; they end with the test."""
+    """Starts nbdkit servers, which end with the test."""
     started = []
 
     def start(target, volume, **options):
@@ -32,7 +33,7 @@ def nbd(tmp_path):
 
     yield start
     for server in reversed(started):
-        # Shown if the test fails.
+        # This is shown if the test fails.
         print(f"--- {server.log}\n{server.log.read_text(errors='replace')}")
         server.stop()
 

@@ -9,8 +9,9 @@ from .programs import run
 
 
 def fio(uri: str, *jobs: dict, timeout: int = 120, check: bool = True, **common) -> dict:
-    """Runs the jobs concurrently. With check, any error, such as a failed verification, fails the test."""
-    # fio would write its state files to the working directory.
+    """Runs the jobs concurrently. If `check` is true, any error, such as a failed verification, fails the
+    test."""
+    # Otherwise fio would write its state files to the working directory.
     command = ["fio", "--output-format=json", "--verify_state_save=0", "--ioengine=nbd", f"--uri={uri}"]
     command += [f"--{key}={value}" for key, value in common.items()]
     for number, job in enumerate(jobs):

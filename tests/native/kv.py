@@ -64,7 +64,7 @@ class Partition:
 
 
 class Together(Partition):
-    """One wss-target with all partitions."""
+    """One wss-target that runs all partitions."""
 
     def __init__(self, addresses: list[str], directory: Path, options: list[str], wrapper: list[str], environment: dict[str, str]):
         super().__init__(0, addresses, directory, options, wrapper, environment)
@@ -97,8 +97,8 @@ class Store:
 
     def __enter__(self) -> "Store":
         try:
-            # Start all of them before waiting: after a restart a partition inquires at the others about prepared
-            # transactions before it is ready.
+            # Start all of them before waiting: before a restarted partition is ready, it requests the state
+            # of prepared transactions from the others.
             for partition in self.partitions:
                 partition.begin()
             for partition in self.partitions:

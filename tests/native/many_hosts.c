@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Logs in HOSTS initiators at the same time, with CHANNELS channels each. Each writes its own blocks, one per channel, and reads them back.
- * Usage: many_hosts URI VOLUME HOSTS CHANNELS. Then prints "connected" and logs out after a line on standard input. */
+/* Usage: many_hosts URI VOLUME HOSTS CHANNELS. Logs in HOSTS initiators at the same time, with CHANNELS
+ * channels each. Each initiator writes its own blocks, one per channel, and reads them back. Then the program
+ * prints "connected", waits for a line on standard input, and logs out. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

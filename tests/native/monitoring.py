@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs Prometheus, and reads the metrics that metrics.md and the dashboards name."""
+"""Runs Prometheus, and extracts the names of metrics from metrics.md and the dashboards."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MONITORING = ROOT / "tools/monitoring"
 ALERTS = MONITORING / "alerts.yaml"
 START_SECONDS = 60
 INTERVAL = "1s"
-# Values for Grafana's variables. Each range must span more than one scrape.
+# Values for Grafana's variables. Each range must be longer than one scrape interval.
 RANGES = {"$__rate_interval": "10s", "$__range": "10s"}
 
 
@@ -37,7 +37,7 @@ def queries(dashboard: dict) -> list[tuple[str, str]]:
 
 
 def names_in(expression: str) -> set[str]:
-    """Returns the metrics in an expression, without the _bucket suffix of histograms."""
+    """Returns the metrics in an expression, without the suffix _bucket of histograms."""
     bare = re.sub(r'"(?:\\.|[^"\\])*"', '""', expression)
     found = set(re.findall(r"\b(?:wss_\w+|node_\w+|up)\b", bare))
     return {re.sub(r"_bucket$", "", name) for name in found}
@@ -56,7 +56,7 @@ def anchors(page: str) -> set[str]:
 
 
 class TextFiles:
-    """Serves metrics as node_exporter does: its own disk metrics and the files of its textfile collector."""
+    """Serves metrics like node_exporter: disk metrics, and the files of the textfile collector."""
 
     def __init__(self, text):
         """`text()` is called for each scrape."""
@@ -91,7 +91,7 @@ class _Answers(http.server.BaseHTTPRequestHandler):
 
 
 class Prometheus:
-    """A running Prometheus that scrapes `jobs` (name: ports) and evaluates the alert rules."""
+    """A running Prometheus. It scrapes `jobs` (name: ports) and evaluates the alert rules."""
 
     def __init__(self, folder: Path, jobs: dict[str, list[int]]):
         self.port = free_port()

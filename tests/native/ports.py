@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ports for servers whose address must be known before they start.
 
-They are below the ephemeral range (32768 and up), so that a free port stays free until its server starts. Concurrent test
-processes use different ranges.
+They are below the ephemeral range (32768 and up). So a free port stays free until its server starts.
+Concurrent test processes use different ranges.
 """
 
 import itertools

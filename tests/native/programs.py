@@ -17,8 +17,8 @@ TARGET = BUILD / "wss-target"
 PLUGIN = BUILD / "nbdkit-wss-plugin.so"
 START_SECONDS = 20
 STOP_SECONDS = 20
-# Prefix of a command that root runs as another user, to whom resource limits apply. dac_override is needed if other users cannot
-# access the folder of the build.
+# Prefix of a command that root runs as another user, because resource limits do not apply to root.
+# dac_override is needed if other users cannot access the folder of the build.
 _RIGHTS = "-all,+dac_override"
 AS_USER = ["setpriv", "--reuid", "64321", "--regid", "64321", "--clear-groups", "--inh-caps", _RIGHTS, "--ambient-caps", _RIGHTS,
            "--bounding-set", _RIGHTS]
@@ -61,14 +61,15 @@ def sanitizer() -> list[str]:
 
 
 def run_under_nbdkit(command, *words, **options) -> subprocess.CompletedProcess:
-    """Runs a shell command against nbdkit with the WSS plugin; $uri is its URI. (`-U -` would leave folders in /tmp.)"""
+    """Runs a shell command while nbdkit runs with the WSS plugin. In the command, $uri is the URI of nbdkit.
+    (`-U -` would leave folders in /tmp.)"""
     with tempfile.TemporaryDirectory(prefix="wss-nbdkit-") as folder:
         return run(*sanitizer(), "nbdkit", "-U", f"{folder}/nbd", PLUGIN, *words, "--run", command, check=False, **options)
 
 
 def pause(process: subprocess.Popen) -> None:
-    """Sends SIGSTOP and waits until all threads have stopped. On a busy machine they keep running for a while and could
-    break an assumption of the test."""
+    """Sends SIGSTOP and waits until all threads have stopped. On a busy machine, threads keep running for a
+    while, and could break an assumption of the test."""
     process.send_signal(signal.SIGSTOP)
     deadline = time.monotonic() + STOP_SECONDS
     while os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
@@ -83,7 +84,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 class Target:
-    """A running wss-target. `address` is where it listens, with the actual port."""
+    """A running wss-target. `address` is the address at which it listens, with the actual port."""
 
     def __init__(self, listen: str, volumes: dict[str, str], directory: Path, *more: str):
         silent = [] if "--control" in more else ["--control", ""]
@@ -133,7 +134,7 @@ class Target:
 
 
 class Nbd:
-    """nbdkit with the plugin on a Unix socket."""
+    """A running nbdkit with the WSS plugin, which listens on a Unix socket."""
 
     def __init__(self, address: str, volume: str | None, directory: Path, options: dict):
         directory.mkdir()
@@ -153,7 +154,7 @@ class Nbd:
         with self.log.open("wb") as errors:
             self.process = subprocess.Popen([*sanitizer(), *self.command], stdout=errors, stderr=errors, stdin=subprocess.DEVNULL)
         deadline = time.monotonic() + START_SECONDS
-        # nbdkit writes the pid file when the socket exists; it has no other sign of readiness.
+        # nbdkit writes the pid file when the socket exists. Nothing else shows that it is ready.
         while not self.pid_file.exists():
             if self.process.poll() is not None or time.monotonic() > deadline:
                 self.stop()

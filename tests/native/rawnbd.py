@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An NBD client without block size limits: libnbd and QEMU refuse to send unaligned requests."""
+"""An NBD client without limits on block sizes. libnbd and QEMU refuse to send unaligned requests."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class RawNbd:
         return bytes(data)
 
     def command(self, kind: int, offset: int, length: int, data: bytes = b"", flags: int = 0) -> tuple[int, bytes]:
-        """Returns the error (0: none) and the data of a READ."""
+        """Sends one request. Returns the error (0: none), and the data of a READ."""
         self.handle += 1
         self.socket.sendall(struct.pack(">IHHQQI", 0x25609513, flags, kind, self.handle, offset, length) + data)
         magic, error, handle = struct.unpack(">IIQ", self._receive(16))

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make soak-kv`: checks the isolation of the key-value store's modes over a given number of operations, without a VM.
+"""`make soak-kv`: checks the isolation of each mode of the key-value store over a given number of operations,
+without a VM.
 
-Each mode runs over each fabric in turn, with four threads and transactions of 8 keys in a Zipfian distribution. Half of the
-transactions write. Every read and write is checked during the run. Finished results are in build/soak/kv.json; a later run
-skips them unless --again is given.
+Each mode runs over each fabric in turn, with four threads. A transaction has 8 keys from a Zipfian
+distribution. Half of the transactions write. Every read and write is checked during the run. Finished results
+are kept in build/soak/kv.json. A later run skips what they cover, unless --again is given.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def one(scheme: str, mode: str, operations: int) -> dict:
     words = [word for name, value in properties.items() for word in ("-p", f"{name}={value}")]
     with tempfile.TemporaryDirectory(prefix="wss-soak-kv-") as directory, Store(scheme, 4, Path(directory)) as store:
         started = time.monotonic()
-        # Standard error is inherited, as it shows the progress.
+        # Standard error is inherited, because it shows the progress.
         done = subprocess.run(store.command("--json", "bench", *words, "--verify", "--status", modes=["--timeout", "60", *MODES[mode]]),
                               stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, check=False)  # fmt: skip
         if done.returncode not in (0, 6) or not done.stdout:
@@ -59,7 +60,8 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("build/soak/kv.json"))
     options = parser.parse_args()
     os.environ["WSS_BUILD"] = str(options.build.resolve())
-    from tests.native.test_kv_isolation import MODES  # it reads the build directory when it is imported
+    from tests.native.test_kv_isolation import MODES  # this module reads the build directory when it is
+                                                      # imported
 
     options.out.parent.mkdir(parents=True, exist_ok=True)
     rows = json.loads(options.out.read_text()) if options.out.exists() else []

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logins with right, wrong and missing secrets and with invalid secrets files, over every fabric that needs no hardware."""
+"""Tests logins with right, wrong and missing secrets, and with invalid secrets files, over every fabric that
+needs no hardware."""
 
 import os
 import subprocess
@@ -19,7 +20,7 @@ def secret_file(path, *lines, mode=0o600):
 
 
 def fresh(name):
-    """Creates a line of a secrets file, as an operator would."""
+    """Creates a line of a secrets file in the way an operator would."""
     return run(WSSCTL, "secret", name).stdout.strip()
 
 
@@ -30,7 +31,7 @@ def keys(tmp_path):
 
 @pytest.fixture
 def guarded(listen, tmp_path, keys):
-    """A target with the secrets of alice and bob."""
+    """A target that has the secrets of alice and bob."""
     book = secret_file(tmp_path / "secrets", "# who may", "", keys["alice"], keys["bob"])
     with Target(listen, {"disk": "ram:32M"}, tmp_path, "--secrets", str(book), "--name", "vault") as running:
         yield running
@@ -212,7 +213,7 @@ def test_access_list_lets_one_initiator_write_and_another_read_and_hides_the_vol
         status, text, _ = read(target, "carol")
         assert status != 0 and "has no volumes" in text, text
         assert "'carol' is not of the form" in run(*access, "carol", check=False).stderr
-    # The access list survives a restart of the target.
+    # The access list must survive a restart of the target.
     with Target("tcp://127.0.0.1:0", {"disk": image}, tmp_path, *more) as target:
         assert "bob=ro" in run(*access).stdout
         assert write(target, "bob")[0] != 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The C API as a C programmer uses it: with only the header and the shared library."""
+"""Tests the C API in the way a C programmer uses it: with only the header and the shared library."""
 
 import os
 import sys
@@ -35,8 +35,8 @@ def test_libwss_reports_that_no_thread_can_be_created(client, target):
     assert failed.returncode == 1 and "cannot create a thread for the connection (TasksMax, ulimit -u)" in failed.stderr, failed
 
 
-# Connects in a child process for each number of descriptors that are left, and prints the results. Arguments: the
-# library, its connecting and its error function, an address.
+# For each number of free descriptors, connects in a child process. Prints the results. Arguments: the
+# library, its function that connects, its function that returns the error, an address.
 CONNECT = """
 import ctypes, os, resource, sys
 library = ctypes.CDLL(sys.argv[1])

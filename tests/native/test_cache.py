@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The distributed cache end to end: wss-target, wss-cache and clients on this host."""
+"""Tests the distributed cache end to end: wss-target, wss-cache and clients on this host."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -39,7 +39,8 @@ def qemu_io(server, *commands, check=True):
 
 
 class Disk:
-    """Sends plain commands, one after the other. (qemu-io sets FUA on its writes and flushes when it exits.)"""
+    """Sends plain commands, one after another. (qemu-io would set FUA on its writes, and flush when it
+    exits.)"""
 
     def __init__(self, server):
         self.client = RawNbd(server.socket)
@@ -93,7 +94,7 @@ def test_read_latency_includes_delegated_reads(kind, tmp_path, nbd_of):
                 disk.holds(0x5A, 0, 4 * KIB)
         block = ask(cluster.control, "stats")["block"]
         assert block["delegated"] >= 10
-        # The engine's report may reach the target after the data reached the client.
+        # The engine's report may reach the target after the data has reached the client.
         until(lambda: sum(ask(cluster.control, "block.latency")["read"]["buckets_us_pow2"]) == block["reads"], what="every read has been counted")
 
 
@@ -252,7 +253,8 @@ def test_read_of_dirty_data_of_dead_engines_returns_older_data_only_after_a_give
         cluster.policy("write-back")
         disk.write(0xe1, 0, 64 * KIB)
         assert cluster.dirty() == 1
-        # If the second engine still ran after the first was given up, the target would destage the line.
+        # If the second engine were still running after the first was given up, the target would destage the
+        # line.
         for engine in cluster.engines:
             engine.hang()
         until(lambda: cluster.status()["engines"] == [], 60, "the target has given up both engines")

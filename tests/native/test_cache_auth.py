@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which engines may join a target and which targets an engine accepts, with right, wrong and missing secrets."""
+"""Tests which engines may join a target, and which targets an engine accepts, with right, wrong and missing
+secrets."""
 
 import signal
 
@@ -74,7 +75,7 @@ def test_target_refuses_an_engine_with_a_wrong_or_missing_secret_with_the_reason
             log = cluster.target.log.read_text()
             assert "refused: it has another secret" in log or "refused: unknown initiator" in log, log
             assert line.split(":")[1] not in log + engine.log.read_text()
-        # Meanwhile another engine can join.
+        # In the meantime another engine can join.
         give(cluster.add_engine("right", start=False), secret_file(tmp_path / "right", keys["two"])).start()
         cluster.wait_for_engines(1, 60)
 

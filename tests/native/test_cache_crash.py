@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Repeatedly kills each role of a cache under a verifying load. No acknowledged write may be lost.
 
-Each writer owns a part of the volume and records which writes each 4 KiB block may hold: the last acknowledged one and later
-ones with unknown outcome. Any other content means a lost write or a write of another writer.
+Each writer owns a part of the volume. For each 4 KiB block it records which writes the block may hold: the
+last acknowledged write, and later writes with unknown outcome. Any other content means that a write was lost,
+or that another writer's write went to the wrong place.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ class Writer(threading.Thread):
             error, got = self.client.command(kind, offset, count * BLOCK, data, flags)
             return None if error else got
         except (OSError, AssertionError):
-            # The client's process was killed: its commands in flight may or may not take effect.
+            # The client's process was killed. Its commands in flight may or may not take effect.
             self.client = None
             time.sleep(0.05)
             return None
@@ -104,14 +105,14 @@ class Writer(threading.Thread):
         return True
 
     def again(self, block):
-        """Reads again, to distinguish a wrong read from a lost write."""
+        """Reads a block again, to distinguish a wrong read from a lost write."""
         time.sleep(0.5)
         got = self.command(READ, block, 1)
         return "an error" if got is None else STAMP.unpack(got[:STAMP.size])
 
 
 class Load:
-    """Writers over one nbdkit, which can be killed and restarted like the other processes."""
+    """Writers that use one nbdkit, which can be killed and restarted like the other processes."""
 
     def __init__(self, cluster, nbd, seed):
         self.cluster = cluster
@@ -145,10 +146,10 @@ class Load:
             writer.stopping.set()
         for writer in self.writers:
             writer.join(90)
-            # Disconnect, as nbdkit waits for its clients.
+            # Disconnect, because nbdkit waits for its clients when it stops.
             if writer.client is not None:
                 writer.client.socket.close()
-        # The target must still be running: nbdkit exits only after its commands have completed.
+        # The target must still be running, because nbdkit exits only after its commands have completed.
         self.server.stop()
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operator actions on a target whose engines hold dirty lines lose no acknowledged write unless a command requests it."""
+"""Tests that operator actions, on a target whose engines hold dirty lines, lose no acknowledged write unless
+a command requests that."""
 
 import signal
 import subprocess
@@ -117,7 +118,7 @@ def test_shrink_discards_dirty_lines_beyond_the_new_end(tmp_path, nbd):
         ask(cluster.control, "volume.resize", name="disk", size=20 * KIB + 512)
         ask(cluster.control, "volume.resize", name="disk", size=64 * KIB)
         wanted = b"\xe1" * (20 * KIB + 512) + bytes(64 * KIB - 20 * KIB - 512)
-        # nbdkit reports the size that the volume had when a client connected.
+        # nbdkit reports the size that the volume had when the client connected.
         with RawNbd(nbd(cluster.target, "disk").socket) as client:
             assert client.command(READ, 0, 64 * KIB) == (0, wanted)
             assert client.command(FLUSH, 0, 0)[0] == 0

@@ -35,7 +35,7 @@ def test_sequential_reader_finds_its_data_in_the_engines(tmp_path, nbd, stored, 
         counters = cluster.counters()
         assert counters["reads"] == -(-SIZE // block), "read-ahead must not count as a command"
         assert counters["read_hits"] >= counters["reads"] // 2, counters
-        # Each time the window grows, read-ahead and the reader may both read a line.
+        # Each time the window grows, read-ahead and the reader may both read the same line.
         assert counters["read_ahead_bytes"] > SIZE // 2, counters
         assert counters["storage_read_bytes"] <= SIZE + 4 * MIB, counters
 
@@ -69,7 +69,7 @@ def test_read_ahead_data_never_replaces_newer_writes(tmp_path, nbd, stored):
         for policy in ("write-through", "write-back"):
             cluster.policy(policy)
             for at in range(0, 2 * MIB, 64 * KIB):
-                # Write the line that is read next. Read-ahead may be loading it.
+                # Write the line that is read next. Read-ahead may be loading it at this time.
                 ahead, new = at + 128 * KIB, bytes([at // (64 * KIB) + 1]) * 4 * KIB
                 client.command(READ, at, 64 * KIB)
                 assert client.command(WRITE, ahead, 4 * KIB, new)[0] == 0

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real storage on a different node from the target (wss-target --role rs): its data moves directly to and from clients."""
+"""Tests real storage on another node than the target (wss-target --role rs). Its data moves directly to and
+from clients."""
 
 import random
 import re
@@ -99,7 +100,8 @@ def test_metric_of_engines_does_not_count_storage_processes(tmp_path):
 
 
 def bytes_with_target(cluster, storage) -> int:
-    """Returns how many RDMA bytes engines and real storage exchanged with the target, according to their own counters."""
+    """Returns how many bytes engines and real storage have exchanged with the target by RDMA, according to
+    their own counters."""
     every = [storage.counters()] + [engine.status()["counters"] for engine in cluster.engines]
     return sum(one["to_storage_bytes"] + one["from_storage_bytes"] for one in every)
 
@@ -150,7 +152,7 @@ def test_data_of_fills_and_read_ahead_and_destaging_does_not_pass_through_the_ta
         wait_for_storage(cluster)
         with RawNbd(connected(cluster, nbd).socket, timeout=300) as client:
             wait_until_reached(cluster)
-            cluster.policy("write-back")  # after all earlier operations have ended
+            cluster.policy("write-back")  # takes effect after all earlier operations have ended
             before, crossed = cluster.counters(), bytes_with_target(cluster, storage)
             for at in range(0, 16 * MIB, MIB):
                 assert client.command(WRITE, at, MIB, content[at:at + MIB])[0] == 0

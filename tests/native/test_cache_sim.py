@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""wssbench cache-sim compares the cache's replacement policy with LRU, ARC and the optimum, on traces of its intended loads."""
+"""wssbench cache-sim compares the cache's replacement policy with LRU, ARC and the optimum, on traces of the
+loads for which it is intended."""
 
 import json
 

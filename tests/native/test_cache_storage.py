@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real storage below the cache that fails or is full: dirty data stays in the engines, destaging is retried, and client and
-operator get errors."""
+"""Real storage below the cache fails or is full. Dirty data stays in the engines, destaging is retried, and
+the client and the operator get errors."""
 
 import urllib.request
 
@@ -19,7 +19,7 @@ EIO = 5
 
 @pytest.fixture
 def cluster_on(tmp_path, nbd):
-    """Starts a cluster on a backend with this fault filter, under write-back, with a client."""
+    """Starts a cluster under write-back on a backend with this fault filter, and a client."""
     clusters = []
 
     def start(rule: str, *more: str, filter: str = "error"):
@@ -44,7 +44,8 @@ def test_line_that_storage_cannot_write_stays_dirty_and_fails_the_flush(cluster_
         assert client.command(WRITE, 4 * MIB, 64 * KIB, b"\x22" * 64 * KIB)[0] == 0
         assert client.command(FLUSH, 0, 0)[0] == EIO
         assert client.command(READ, MIB, 64 * KIB) == (0, b"\x11" * 64 * KIB), "the cache must still have it"
-        # The flush ends with its first failure, when destaging of the other line may still be in progress.
+        # The flush ends with its first failure. At that time, destaging of the other line may still be in
+        # progress.
         status = until(lambda: (s := cluster.status())["volumes"][0]["error"] and s["dirty_lines"] == 1 and s,
                        what="the status shows the error, and one dirty line remains")
         assert status["volumes"][0]["counters"]["destage_errors"] > 0
@@ -54,7 +55,7 @@ def test_line_that_storage_cannot_write_stays_dirty_and_fails_the_flush(cluster_
         metrics = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10).read().decode()
         assert 'wss_cache_storage_failing{volume="disk"} 1' in metrics
         assert 'wss_cache_dirty_lines{volume="disk"} 1' in metrics
-        # Other blocks still work, and stable data is unchanged.
+        # Other blocks still work, and data on stable storage is unchanged.
         assert (tmp_path / "disk.img").read_bytes()[4 * MIB:4 * MIB + 4096] == b"\x22" * 4096
         assert client.command(WRITE, MIB, 64 * KIB, b"\x33" * 64 * KIB)[0] == 0
         assert client.command(READ, MIB, 64 * KIB) == (0, b"\x33" * 64 * KIB)
@@ -103,7 +104,7 @@ def test_slow_storage_increases_the_age_of_the_oldest_dirty_data(cluster_on):
     cluster, client = cluster_on("op=write,us=4000000", "--http", f"127.0.0.1:{port}", filter="delay")
     with client:
         assert client.command(WRITE, 0, 64 * KIB, b"\x55" * 64 * KIB)[0] == 0, "the engines must accept the write"
-        # Destaging starts after five seconds and takes four more.
+        # Destaging starts after five seconds, and takes four more.
         until(lambda: cluster.status()["volumes"][0]["oldest_dirty_ms"] > 7000, 60, "the status shows the age")
         assert metric(port, "wss_cache_oldest_dirty_seconds") > 7 or cluster.dirty() == 0
         assert client.command(READ, 0, 64 * KIB) == (0, b"\x55" * 64 * KIB)

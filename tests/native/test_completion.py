@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Completion in bash: the words that bash offers after a TAB."""
+"""Tests bash completion: the words that bash offers after a TAB."""
 
 import re
 import subprocess
@@ -14,7 +14,8 @@ PROGRAMS = ("wss-target", "wss-cache", "wssctl", "kvctl", "wssbench")
 
 
 def offered(line):
-    """Returns bash's COMPREPLY after a TAB at the end of `line`, whose words bash has split at blanks."""
+    """Returns the value of bash's COMPREPLY after a TAB at the end of `line`. The words of `line` are
+    separated by blanks."""
     words = line.split(" ")
     inside = f"""
         source {SCRIPT}

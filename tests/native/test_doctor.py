@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`wssctl doctor` on simulated file trees of machines, on this machine and against real targets."""
+"""Tests `wssctl doctor` on simulated file trees of machines, on this machine, and with real targets."""
 
 import ctypes
 import json
@@ -63,7 +63,7 @@ def doctor(*words, root=None, status=None):
     findings = json.loads(done.stdout)
     for one in findings:
         assert one["result"] in RESULTS and one["text"], one
-        # Each result that is not ok has advice, which is a sentence.
+        # Each result that is not ok has advice in the form of a sentence.
         assert (one["advice"] == "") == (one["result"] == "ok"), one
         assert one["advice"] == "" or one["advice"].endswith("."), one
     failed = any(one["result"] == "failed" for one in findings)
@@ -185,7 +185,7 @@ def test_doctor_warns_of_disabled_transparent_huge_pages(machine):
 def test_doctor_examines_this_machine_and_reports_the_kernels_clock_state():
     findings = doctor()
     assert {"kernel", "module", "memlock", "rdma", "mtu", "clock", "control", "state", "huge pages", "targets"} == {one["check"] for one in findings}
-    buffer = ctypes.create_string_buffer(256)  # struct timex; modes are zero, so it only reads
+    buffer = ctypes.create_string_buffer(256)  # struct timex; modes are zero, so the call only reads
     if ctypes.CDLL(None).adjtimex(buffer) >= 0:
         status = ctypes.c_int.from_buffer(buffer, 40).value
         assert only(findings, "clock")[0] == ("warning" if status & 0x40 else "ok")

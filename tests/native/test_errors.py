@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wrong use: each mistake yields a message that names the problem and its location, and a nonzero exit status."""
+"""Tests wrong use: for each mistake, a program prints a message that states the problem and its location, and
+exits with a nonzero status."""
 
 import os
 import re
@@ -38,7 +39,7 @@ def test_plugin_names_the_problem_in_its_parameters(words, said):
 
 
 def test_plugin_gives_up_on_a_host_that_does_not_answer(tmp_path):
-    # Connections to a listener whose queue is full hang.
+    # A connection to a listener whose queue is full hangs.
     with socket.socket() as full:
         full.bind(("127.0.0.1", 0))
         full.listen(0)
@@ -135,7 +136,7 @@ def test_target_names_a_socket_that_is_in_use(tmp_path):
 @pytest.mark.parametrize("role", ["block", "cache", "rs", "kv"])
 @pytest.mark.parametrize("taken", ["port", "socket"])
 def test_program_that_cannot_listen_does_not_open_its_storage(tmp_path, role, taken):
-    """Opening the storage could take it over from another program."""
+    """The program must not open its storage, because that could take the storage from another program."""
     image = tmp_path / "disk.img"
     with socket.create_server(("127.0.0.1", 0)) as there, Target("tcp://127.0.0.1:0", {"ram": "ram:1M"}, tmp_path,
                                                                  "--control", str(tmp_path / "taken.sock")):
@@ -167,7 +168,7 @@ def test_program_with_conflicting_addresses_does_not_open_its_storage(tmp_path, 
     assert status in (1, 2) and not image.exists(), text
 
 
-# Exit status 2: the start can succeed only with another configuration.
+# Exit status 2 means that the start can succeed only with another configuration.
 @pytest.mark.parametrize("words, ends, said", [
     (["--listen", "tcp://127.0.0.1:0", "--volume", "v=aio:/nonexistent/file"], 1, "/nonexistent/file"),
     (["--listen", "tcp://127.0.0.1:0", "--volume", "v=nosuch:1M"], 1, "nosuch"),

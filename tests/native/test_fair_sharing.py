@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Volumes and clients share a target's buffers. A slow volume with a deep queue must not delay another volume."""
+"""Tests how volumes and clients share a target's buffers. A slow volume with a deep queue must not delay
+another volume."""
 
 import json
 import select

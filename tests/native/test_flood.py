@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Floods of unauthenticated connections to a target with secrets: other logins succeed, and the log stays readable."""
+"""Tests floods of unauthenticated connections to a target with secrets: other logins succeed, and the log
+stays readable."""
 
 import contextlib
 import errno
@@ -18,7 +19,7 @@ from .programs import BUILD, Target, run, run_under_nbdkit
 WSSCTL = BUILD / "wssctl"
 ELSEWHERE = ["127.0.0.2"]
 MANY_HOSTS = [f"127.0.1.{number}" for number in range(1, 201)]
-SOCKETS = 1400  # connections that the flood holds open
+SOCKETS = 1400  # number of connections that the flood keeps open
 
 
 def hello(number):
@@ -29,7 +30,8 @@ def hello(number):
 
 
 class Flood:
-    """A thread that opens connections from the given addresses until it is stopped, and closes the oldest ones."""
+    """A thread that opens connections from the given addresses until it is stopped. It closes the oldest
+    ones."""
 
     def __init__(self, address, speaks, sources):
         self.to, self.speaks, self.sources = (urlsplit(address).hostname, urlsplit(address).port), speaks, sources
@@ -85,12 +87,12 @@ def test_logins_from_other_hosts_succeed_during_a_flood(tmp_path, speaks, source
         target = stack.enter_context(Target("tcp://127.0.0.1:0", {"disk": "ram:32M"}, tmp_path, "--secrets", str(book)))
         flood = stack.enter_context(Flood(target.address, speaks, sources))
         for attempt in range(5):
-            # The plugin logs in when nbdkit starts. A client of its socket would hang if that failed.
+            # The plugin logs in when nbdkit starts. If that failed, a client of its socket would hang.
             done = run_under_nbdkit("true", f"target={target.address}", "volume=disk", f"secret-file={book}")
             assert done.returncode == 0, f"attempt {attempt}, {flood.opened} connections:\n{done.stderr}"
             assert flood.thread.is_alive()
     seconds = time.monotonic() - started
     lines = target.log.read_text().splitlines()
-    # The log's limits apply to whole seconds, and the flood may touch one second more than it lasts.
+    # The log's limits apply to whole seconds, and the flood may extend into one more second than it lasts.
     most = 200 + 20 * min(len(sources), 20) * (seconds + 1)
     assert len(lines) < most, f"{flood.opened} connections wrote {len(lines)} lines in {seconds:.0f} s"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hardware kit (`make check-hardware`) without RDMA: its parts that also work over tcp, its report, and what remains after an
-interruption. tests/system/test_hardware_kit.py runs it over soft RDMA."""
+"""Tests the hardware kit (`make check-hardware`) without RDMA: its parts that also work over tcp, its report,
+and what an interruption leaves behind. tests/system/test_hardware_kit.py runs it over soft RDMA."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ from .programs import BUILD, run
 ROOT = Path(__file__).resolve().parents[2]
 KIT = ROOT / "tests/hardware/check"
 ADDRESSES = ("--target-address", "127.0.0.1", "--client-address", "127.0.0.2")
-# The kit's option --ssh: the other machine is a shell here. Like ssh, it receives the command as one word.
+# For the kit's option --ssh, a local shell stands for the other machine. Like ssh, it receives the command as
+# one word.
 SHELL = """sh -c 'echo connected to {host} >&2; exec sh -c "$1"' shell"""
 
 
@@ -46,7 +47,7 @@ def report_of(out: Path) -> dict:
 
 
 def processes_with(text: str) -> list[str]:
-    """Returns the command lines of running processes that contain a text in their command line or environment."""
+    """Returns the command lines of running processes whose command line or environment contains the text."""
     found = []
     for path in Path("/proc").glob("[0-9]*"):
         try:
@@ -60,7 +61,8 @@ def processes_with(text: str) -> list[str]:
 
 @pytest.fixture
 def programs(tmp_path) -> Path:
-    """A build directory of this test alone, so that its processes can be recognised and its programs replaced."""
+    """A build directory that only this test uses, so that its processes can be recognised and its programs
+    replaced."""
     folder = tmp_path / "programs"
     folder.mkdir()
     for name in ("wss-target", "wss-cache", "wssctl", "kvctl", "wssbench", "nbdkit-wss-plugin.so"):
@@ -115,7 +117,7 @@ def test_interrupted_kit_ends_its_programs_and_still_reports(tmp_path, programs,
     assert not processes_with(str(programs))
 
 
-# Starts a machine, and a command there that holds a state, as tests/hardware/holders.py does.
+# Starts a machine, and a command on it that holds a state, as tests/hardware/holders.py does.
 HOLD = """
 import sys, time
 from pathlib import Path
@@ -136,7 +138,7 @@ def test_killed_kit_leaves_no_program_no_state_and_no_directory(tmp_path):
     process.kill()
     process.wait(10)
     deadline = time.monotonic() + 40
-    while Path(directory).exists():  # its removal is the last step
+    while Path(directory).exists():  # the last step removes it
         assert time.monotonic() < deadline, processes_with(directory)
         time.sleep(0.05)
     assert (tmp_path / "state").read_text() == "restored\n" and not processes_with(directory)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs' HTTP interface: the API against its description, metrics, health, and access control of the port."""
+"""Tests the programs' HTTP interface: the API against its description, metrics, health, and access control at
+the port."""
 
 import contextlib
 import http.client
@@ -47,13 +48,13 @@ def path_of(method):
 
 
 class Checked:
-    """A control socket. Every response is checked against the description."""
+    """A control socket. Every response is checked against the description of the API."""
 
     def __init__(self, path):
         self.connection = ControlSocket(path)
 
     def __call__(self, method, **params):
-        """Returns the status and the response."""
+        """Calls a method, and returns the status and the response."""
         verb = "get" if method in READING else "post"
         self.connection.request(verb.upper(), path_of(method), None if verb == "get" else json.dumps(params))
         response = self.connection.getresponse()
@@ -204,7 +205,7 @@ def test_target_is_not_ready_while_it_waits_for_engines_with_dirty_lines(tmp_pat
     port = free_port()
     with Cluster("tcp", tmp_path, more=["--http", str(port)]) as cluster:
         cluster.policy("write-back", unsafe=True)
-        # Writes go to storage until the record that the volume may have dirty lines is on stable storage.
+        # Writes go to storage until stable storage has recorded that the volume may have dirty lines.
         until(lambda: json.loads((tmp_path / "state.json.cache").read_text())["dirty"], 20, "the record of the volume is stable")
         run_under_nbdkit("nbdsh -u $uri -c 'h.pwrite(b\"x\" * 65536, 0)'", f"target={cluster.target.address}", "volume=disk")
         for process in (cluster.target, cluster.engines[0]):

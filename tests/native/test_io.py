@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data through target and plugin: ordinary NBD programs read back what they wrote."""
+"""Tests data that passes through target and plugin: ordinary NBD programs read back what they wrote."""
 
 import json
 import os
@@ -29,7 +29,8 @@ def test_volume_returns_a_gigabyte_of_mixed_random_writes(target, nbd):
                  verify_job(64, 320, 8, fsync=64),
                  verify_job(384, 320, 32),
                  verify_job(704, 384, 64),
-                 # Discards and writes of the same blocks in turn, and at the same time plain reads of other blocks.
+                 # Discards and writes of the same blocks in turn, and at the same time plain reads of other
+                 # blocks.
                  dict(rw="randtrimwrite", bs="64k", iodepth=1, offset="1088m", size="32m", verify="crc32c"),
                  dict(rw="randread", bssplit=MIXED, iodepth=4, size="64m", offset="1152m", verify="0"),
                  verify="crc32c", verify_fatal=1, randseed=20261121)
@@ -77,7 +78,7 @@ def test_qemu_img_and_nbdcopy_copy_an_image_to_a_volume_and_back(target, nbd, tm
     back = tmp_path / "back"
     run("nbdcopy", server.uri, back)
     assert run("cmp", image, back).returncode == 0
-    # nbdcopy writes over four NBD connections at once.
+    # nbdcopy writes over four NBD connections at the same time.
     second = nbd(target, "ram")
     run("nbdcopy", "--connections=4", "--flush", image, second.uri)
     assert run("qemu-img", "compare", "-f", "raw", "-F", "raw", image, second.uri, check=False).returncode == 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rights of key-value clients (--kv-access): kvctl against partitions over tls://."""
+"""Tests the rights of key-value clients (--kv-access) with kvctl and partitions over tls://."""
 
 import json
 import signal
@@ -19,7 +19,7 @@ NAMES = ("alice", "bob", "carol", "p")
 
 @pytest.fixture
 def secrets(tmp_path):
-    """The secrets file of each name, and a file "known" with all of them."""
+    """The secrets files: one for each name, and a file "known" with all secrets."""
     files, lines = {}, []
     for name in NAMES:
         lines.append(run(WSSCTL, "secret", name).stdout.strip())
@@ -35,7 +35,7 @@ def secret_file(path, *lines):
 
 
 class Store:
-    """Partitions over tls:// whose rules are in a configuration file."""
+    """Partitions over tls://. Their rules are in a configuration file."""
 
     def __init__(self, directory, secrets, rules, count=1):
         self.directory, self.secrets = directory, secrets

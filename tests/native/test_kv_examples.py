@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The examples of the key-value store, built as their header comments describe and run against a store."""
+"""Tests the examples of the key-value store. Each is built as its header comment describes, and run with a
+store."""
 
 import subprocess
 from pathlib import Path

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Isolation over real fabrics and with real faults. Each read and write is checked while the run is in progress.
+"""Tests isolation over real fabrics and with real faults. Each read and write is checked during the run.
 
-The default runs are short enough for `make check`. With WSS_THOROUGH=1 each mode does 10^7 operations (1.25 million
-transactions of 8 keys).
+The default runs are short enough for `make check`. With WSS_THOROUGH=1 each mode performs 10^7 operations
+(1.25 million transactions of 8 keys).
 """
 
 import json
@@ -18,7 +18,7 @@ from .kv import Store, wait_until
 THOROUGH = bool(os.environ.get("WSS_THOROUGH"))
 TRANSACTIONS = int(os.environ.get("WSS_KV_TRANSACTIONS", 1_250_000 if THOROUGH else 2_000))
 KEYS = 8
-# Contention: 1000 keys in a Zipfian distribution. Half of the transactions write.
+# A load with contention: 1000 keys in a Zipfian distribution. Half of the transactions write.
 CONTENDED = {"threadcount": 4, "recordcount": 1000, "txnlen": KEYS, "readproportion": 0.5, "updateproportion": 0.5, "fieldcount": 1,
              "fieldlength": 200, "requestdistribution": "zipfian"}  # fmt: skip
 READ_ONLY = {**CONTENDED, "readproportion": 1, "updateproportion": 0}
@@ -69,7 +69,8 @@ def test_transactions_of_dead_clients_are_terminated_and_read_in_full_or_not_at_
 
 
 def test_killed_client_leaves_no_partial_transaction(store):
-    store.bench({**CONTENDED, "operationcount": 1}, "--verify")  # every record exists before the first kill
+    store.bench({**CONTENDED, "operationcount": 1}, "--verify")  # every record must exist before the first
+                                                                 # kill
     for _ in range(3):
         client = store.start_bench({**CONTENDED, "operationcount": 0, "maxexecutiontime": 60, "readproportion": 0, "updateproportion": 1},
                                    "--phase", "run", "--verify")  # fmt: skip
@@ -95,7 +96,7 @@ def test_transactions_with_deletes_are_read_atomic(store, mode):
 
 @pytest.mark.parametrize("scheme", ["tcp", "shm"])
 def test_clients_with_skewed_clocks_lose_no_write(scheme, tmp_path):
-    """Two clients, whose clocks are 20 s apart, use the same keys. Each sees all its own writes."""
+    """Two clients whose clocks are 20 s apart use the same keys. Each reads all its own writes."""
     with Store(scheme, 3, tmp_path) as store:
         store.bench({**CONTENDED, "operationcount": 1}, "--verify")
 
@@ -153,8 +154,8 @@ def test_partition_with_full_memory_refuses_writes_and_serves_reads(scheme, tmp_
 
 
 def test_client_detects_stale_addresses_after_a_restart(tmp_path):
-    """A server restarts at the same address with empty memory. Clients with cached addresses must not accept what is there
-    now."""
+    """A server restarts at the same address with empty memory. Clients must not accept the data that is now
+    at the addresses they have cached."""
     with Store("shm", 2, tmp_path) as store:
         store.bench({**CONTENDED, "operationcount": 1}, "--verify")
         client = store.start_bench({**CONTENDED, "operationcount": 0, "maxexecutiontime": 5}, "--phase", "run", modes=["--one-sided", "on"])
@@ -164,6 +165,6 @@ def test_client_detects_stale_addresses_after_a_restart(tmp_path):
         out, _ = client.communicate(timeout=60)
         assert client.returncode in (0, 1)
         assert json.loads(out.splitlines()[-1])["KV"]["Reconnects"] > 0
-        # Reads return only data written since the restart, from complete transactions.
+        # Reads must return only data that complete transactions have written since the restart.
         result = store.bench({**CONTENDED, "operationcount": 1000}, "--verify", modes=["--one-sided", "on"])
         assert_held(result)

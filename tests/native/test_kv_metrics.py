@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The metrics of partitions, and two or more partitions in one process."""
+"""Tests the metrics of partitions, and two or more partitions in one process."""
 
 import re
 import time

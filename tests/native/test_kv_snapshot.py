@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kvctl snapshot: partitions write files from which a store can start, to a folder that the operator has configured."""
+"""Tests kvctl snapshot: partitions write files to a folder that the operator has configured, and a store can
+start from these files."""
 
 import re
 import select

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kvctl as users and scripts see it: every subcommand with its output, exit statuses and errors."""
+"""Tests kvctl from the point of view of users and scripts: every subcommand with its output, exit statuses
+and errors."""
 
 import base64
 import json
@@ -267,7 +268,7 @@ def test_shell_on_a_terminal_completes_commands_and_keeps_a_history(store, tmp_p
     store.kvctl("put", "tab", "completed")
     assert b"completed" in session(b"exp\x01\x0bget tab\n", b"completed")
     assert session(b"expl\t", b"ain")
-    # The arrow key recalls the line of the previous session.
+    # The arrow key recalls the last line of the previous session.
     assert (tmp_path / ".kvctl_history").stat().st_mode & 0o077 == 0
     assert b"completed" in session(b"\x1b[A\x1b[A\n", b"completed")
 
@@ -379,7 +380,7 @@ def test_check_verifies_the_conditions_of_a_history(store, tmp_path):
 
 
 def test_check_detects_a_history_without_concurrency_control(store, tmp_path):
-    """The checkers detect what RAMP prevents: without it, reads of contended transactions are fractured."""
+    """The checkers detect what RAMP prevents: without RAMP, reads in contended transactions are fractured."""
     path = tmp_path / "history"
     for seed in range(1, 20):
         result = store.bench({"threadcount": 4, "operationcount": 4000, "recordcount": 8, "txnlen": 8, "readproportion": 0.5, "updateproportion": 0.5,

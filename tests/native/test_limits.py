@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits of a volume hold approximately, delay no other volume, can be changed at run time and survive a restart."""
+"""Tests that the limits of a volume hold approximately, delay no other volume, can be changed at run time,
+and survive a restart."""
 
 import json
 import time

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loss of the target: I/O fails in bounded time, or continues when the target returns."""
+"""Tests the loss of the target: I/O fails in bounded time, or continues when the target returns."""
 
 import subprocess
 import time
@@ -17,7 +17,7 @@ def start_fio(uri, *more):
 
 
 def wait_for_io(server, process, seconds=20):
-    """Waits until I/O flows, that is, until nbdkit uses processor time."""
+    """Waits until I/O is in progress, that is, until nbdkit uses processor time."""
     from .programs import cpu_seconds
     deadline = time.monotonic() + seconds
     while cpu_seconds(server.process.pid) < 0.05:
@@ -60,7 +60,7 @@ def test_io_continues_after_its_target_restarts(listen, nbd, tmp_path):
         target = Target(target.address, volumes, tmp_path, *state).start()
         output, _ = process.communicate(timeout=40)
         assert process.returncode == 0, output
-        # Reads what was written before the crash.
+        # Read what was written before the crash.
         fio(server.uri, dict(rw="write", bs="64k", size="8m", offset="0", iodepth=8, verify="crc32c", verify_only=1))
     finally:
         target.kill()

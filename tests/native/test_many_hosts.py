@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hundreds of hosts, with five channels each, at one reactor of one target."""
+"""Tests hundreds of hosts, with five channels each, on one reactor of one target."""
 
 import subprocess
 from pathlib import Path

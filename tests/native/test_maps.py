@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`wssctl maps`, which wss-maps.service runs, against a simulated sysfs of the driver."""
+"""Tests `wssctl maps`, which wss-maps.service runs, with a simulated sysfs of the driver."""
 
 import itertools
 import json
@@ -21,13 +21,14 @@ TARGET = "10.0.0.1:5555"
 
 
 class Driver:
-    """The simulated sysfs of a driver. A volume written to `map` becomes a disk after `delay` seconds, or a pending map if it
-    is in `absent`. A disk or pending map whose name is written to `unmap` disappears unless it is in `busy`."""
+    """The simulated sysfs of a driver. A volume that is written to `map` becomes a disk after `delay`
+    seconds, or a pending map if it is in `absent`. A disk or pending map whose name is written to `unmap`
+    disappears unless it is in `busy`."""
 
     def __init__(self, root, delay=0.05):
         self.root, self.delay = root, delay
         self.absent, self.busy, self.maps, self.unmaps = set(), set(), [], []
-        self.waiting = []  # lines of the file pending, for tests with more of them than fit in a page
+        self.waiting = []  # lines of the file `pending`, for tests with more of them than fit in a page
         for name in ("class/wss/session0", "block"):
             (root / name).mkdir(parents=True)
         (root / "class/wss/session0/target").write_text(TARGET + "\n")
@@ -35,12 +36,12 @@ class Driver:
         (root / "class/wss/pending").write_text("")
         self.ending = False
         self.numbers = itertools.count()
-        # The pipes stay open, as data written between a close and the next open would be lost.
+        # The pipes stay open, because data written between a close and the next open would be lost.
         self.pipes = {}
         for name in ("map", "unmap"):
             os.mkfifo(root / "class/wss" / name)
             self.pipes[name] = os.open(root / "class/wss" / name, os.O_RDWR)
-        # One read of a pipe may return two writes.
+        # A single read of a pipe may return two writes.
         self.threads = [threading.Thread(target=self.serve, args=words)
                         for words in (("map", "target=.+?(?=target=|$)", self.map), ("unmap", r"(?:wss|pending)\d+(?: force)?", self.unmap))]
         for thread in self.threads:
@@ -79,7 +80,8 @@ class Driver:
             return
         if name.startswith("pending"):
             if self.waiting:
-                # wssctl, which reads the page faster than this thread updates it, may write thousands of names again.
+                # wssctl reads the page faster than this thread updates it. So wssctl may write thousands of
+                # names a second time.
                 if any(line.split()[0] == name for line in self.waiting):
                     self.waiting = [line for line in self.waiting if line.split()[0] != name]
                     self.show_page()
@@ -89,7 +91,7 @@ class Driver:
             shutil.rmtree(self.root / "block" / name)
 
     def show_page(self):
-        """Shows at most a page of pending maps, as sysfs does."""
+        """Shows at most one page of pending maps, like sysfs."""
         fresh = self.root / "fresh"
         fresh.write_text("".join(self.waiting)[:4095])
         fresh.rename(self.root / "class/wss/pending")
@@ -200,7 +202,7 @@ def test_up_is_not_delayed_by_a_target_that_does_not_answer(tmp_path):
     (tmp_path / "class/wss/session0/target").write_text(TARGET + "\n")
     (tmp_path / "class/wss/pending").write_text("")
     (tmp_path / "block").mkdir()
-    # A writer to a full pipe without a reader blocks, as it does when the target does not answer.
+    # A writer to a full pipe without a reader blocks, like a writer to sysfs when the target does not answer.
     os.mkfifo(tmp_path / "class/wss/map")
     pipe = os.open(tmp_path / "class/wss/map", os.O_RDWR | os.O_NONBLOCK)
     try:
@@ -213,7 +215,8 @@ def test_up_is_not_delayed_by_a_target_that_does_not_answer(tmp_path):
     command = [WSSCTL, "--sysfs", tmp_path, "maps", "--file", tmp_path / "maps", "--wait", "0", "up"]
     with subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         wchan_deadline = time.monotonic() + 20
-        while len(os.listdir(f"/proc/{process.pid}/task")) != 4:  # one for each target, and the main thread
+        while len(os.listdir(f"/proc/{process.pid}/task")) != 4:  # one thread for each target, and the main
+                                                                  # thread
             assert process.poll() is None and time.monotonic() < wchan_deadline, "the requests must be concurrent"
             time.sleep(0.01)
         started = time.monotonic()
@@ -234,14 +237,15 @@ def test_up_reports_a_map_that_the_driver_has_given_up(driver, tmp_path):
     later.start()
     done = maps(driver, tmp_path, f"{TARGET} disk0\n", "up", status=FAILED, wait=2)
     later.join()
-    # The message has the driver's last reason if wssctl has read it.
+    # The message contains the driver's last reason if wssctl has read it.
     assert re.search(r"the driver has stopped trying( \(no route to host\))?; the kernel log has the reason", done.stderr), done.stderr
     assert "keeps trying" not in done.stderr
 
 
 def test_down_checks_a_disk_once_more_before_it_reports_it(driver, tmp_path):
     name = driver.add("disk0")
-    # As in the driver, unmap takes effect before the write returns: here it overwrites the file that identifies the disk.
+    # As with the driver, an unmap takes effect before the write returns. Here it overwrites the file that
+    # identifies the disk.
     (driver.root / "class/wss/unmap").rename(driver.root / "class/wss/unmap.fifo")
     (driver.root / "class/wss/unmap").symlink_to(driver.root / "block" / name / "wss/volume")
     assert "disk0: unmapped" in maps(driver, tmp_path, f"{TARGET} disk0\n", "down", wait=0).stdout

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the dashboards and alerts of tools/monitoring with promtool, with the documents, and with a Prometheus that scrapes
-running programs."""
+"""Checks the dashboards and alerts of tools/monitoring with promtool, against the documents, and with a
+Prometheus that scrapes running programs."""
 
 import json
 import math
@@ -93,7 +93,7 @@ def test_each_panel_is_valid_and_has_a_description(name):
 
 
 class Traffic:
-    """A client of each service. turn() makes a round of requests."""
+    """A client of each service. turn() sends a round of requests."""
 
     def __init__(self, cluster, disk, kv_address):
         self.cluster, self.disk, self.kv_address = cluster, disk, kv_address
@@ -108,7 +108,8 @@ class Traffic:
 
 
 def node_exporter(sysfs):
-    """Returns a function that produces the metrics of a client's node_exporter. The disk counters grow with each scrape."""
+    """Returns a function that produces the metrics of the node_exporter on a client. The disk counters grow
+    with each scrape."""
     scrapes = 0
 
     def text():
@@ -124,8 +125,8 @@ def node_exporter(sysfs):
 
 @pytest.fixture(scope="module")
 def watched(tmp_path_factory):
-    """A Prometheus that evaluates the rules and scrapes a target with a cache and a partition, two engines and a client, and
-    traffic for them."""
+    """A Prometheus that evaluates the rules and scrapes a target with a cache and a partition, two engines,
+    and a client. There is traffic for all of them."""
     folder = tmp_path_factory.mktemp("monitoring")
     target_port, kv_address = free_port(), f"tcp://127.0.0.1:{free_port()}"
     cluster = Cluster("tcp", folder, engines=2, more=["--http", str(target_port), "--kv-listen", kv_address])
@@ -136,7 +137,7 @@ def watched(tmp_path_factory):
     sysfs = driver_tree(folder, {name: 7 for name in counters | gauges})
     with cluster, TextFiles(node_exporter(sysfs)) as client:
         cluster.policy("write-back")
-        # The panels of limits show only volumes that have one. This one is high enough to delay nothing.
+        # The panels of limits show only volumes that have limits. This limit is high enough to delay nothing.
         ask(cluster.control, "volume.set", name="disk", iops=1_000_000, bandwidth=1 << 40)
         nbd = Nbd(cluster.target.address, "disk", folder / "nbd", {}).start()
         jobs = {"wss-target": [target_port], "wss-cache": engine_ports, "node": [client.port]}
@@ -148,7 +149,7 @@ def watched(tmp_path_factory):
 
 
 def unanswered(prometheus, expressions):
-    """Returns the expressions that have no series with a finite value."""
+    """Returns those expressions for which no series has a finite value."""
     return {expression for expression in expressions if not any(math.isfinite(float(series["value"][1])) for series in prometheus.query(expression))}
 
 
@@ -173,11 +174,12 @@ def test_every_dashboard_variable_has_values(watched):
 
 def test_no_alert_fires_while_all_is_well(watched):
     prometheus, traffic = watched
-    # increase() needs more than one scrape.
+    # increase() needs more than one sample.
     until(lambda: len(prometheus.query("sum_over_time(up[1m]) >= 3")) == prometheus.targets, ANSWER_SECONDS, "every program has been scraped three times")
     traffic.turn()
     for rule in prometheus.rules():
-        # Checks the condition without its `for`, so it may hold for a moment, for example for lines with one copy.
+        # Checks the condition without its `for`. So the condition may hold for a moment, for example for
+        # lines with one copy.
         until(lambda: not prometheus.query(rule["query"]), ANSWER_SECONDS, f"{rule['name']} is quiet")
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host names in the addresses of programs. Tests of names with two addresses mount their own /etc/hosts with unshare(1)."""
+"""Tests host names in the addresses of programs. Tests of names with two addresses mount their own /etc/hosts
+with unshare(1)."""
 
 import re
 import socket
@@ -18,13 +19,13 @@ def with_hosts(tmp_path, text, *command, **options):
 
 
 class Silent:
-    """An address that never answers a connect, as the queue of its listener is full."""
+    """An address that never answers a connection attempt, because the queue of its listener is full."""
 
     def __init__(self, host, port):
         self.sockets = [socket.socket()]
         self.sockets[0].bind((host, port))
         self.sockets[0].listen(0)
-        # More than the queue holds, so further connects stay unanswered.
+        # More attempts than the queue has room for, so further ones stay unanswered.
         for _ in range(4):
             client = socket.socket()
             client.setblocking(False)
@@ -61,7 +62,8 @@ def test_error_of_a_listener_with_an_unknown_name_advises_what_to_check(tmp_path
 
 @pytest.mark.parametrize("silent, serving", [("127.0.0.1", "127.0.0.2"), ("127.0.0.2", "127.0.0.1")])
 def test_client_tries_the_next_address_if_the_first_does_not_answer(tmp_path, silent, serving):
-    """Runs with both assignments, as the system prefers one of the two addresses regardless of their order in /etc/hosts."""
+    """Runs with both assignments of the addresses, because the system prefers one of them regardless of their
+    order in /etc/hosts."""
     port = free_port()
     partition = Partition(0, [f"tcp://{serving}:{port}"], tmp_path, [], [], {})
     partition.start()

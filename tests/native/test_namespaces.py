@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""make lint detects namespaces that do not follow the folder of their file (tests/lint/namespaces.py)."""
+"""`make lint` detects namespaces that do not match the folder of their file (tests/lint/namespaces.py)."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 
 from tests.lint.namespaces import check_namespaces
 
-# Each of these makes a folder of the tree.
+# Each of these files creates a folder of the tree.
 FILES = ("lib/base/a.h", "lib/cache/a.h", "lib/cache/engine/a.h", "lib/io/a.h", "lib/io/rbd/a.h", "lib/io/rbd/plugin/a.h", "lib/kv/a.h",
          "lib/kv/store/a.h", "lib/reactor/sim/a.h", "lib/scsi/a.h", "target/a_main.cc", "target/cache/a.h", "tools/ycsb/a.cc", "tests/sim/a.h")
 CLASS = "class A {\n    int a_;\n};\n"
@@ -15,7 +15,7 @@ CLASS = "class A {\n    int a_;\n};\n"
 
 @pytest.fixture
 def findings(tmp_path):
-    """The findings for a file with this text."""
+    """Returns the findings for a file with the given text."""
     for name in FILES:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""make lint detects changes of the declarations that programs and plug-ins share if kPluginAbi was not raised
-(tests/lint/plugin_abi.py)."""
+"""`make lint` detects that the declarations shared by programs and plug-ins have changed while kPluginAbi was
+not raised (tests/lint/plugin_abi.py)."""
 
 import re
 import shutil
@@ -66,7 +66,7 @@ def test_lint_reports_a_change_until_the_number_is_raised(tree, header, old, new
     [finding] = check_plugin_abi(tree)
     assert take_advice(tree, finding) == number + 1
     assert list(check_plugin_abi(tree)) == []
-    # A further change before the commit needs no second number.
+    # A further change before the commit needs no other number.
     edit(tree / "lib/io/backend.h", "bool rotational = false;", "bool rotates = false;")
     [finding] = check_plugin_abi(tree)
     assert take_advice(tree, finding) == number + 1

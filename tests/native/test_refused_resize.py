@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A resize that the backend refuses has no effect, not even on the next start."""
+"""A resize that the backend refuses has no effect, not even after the next start."""
 
 import pytest
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The generated section of reproduction.md: make lint detects that it differs from the results file, and runs that are unfit to be
-committed are refused (tests/lint/reproduction.py)."""
+"""Tests the generated section of reproduction.md: `make lint` detects that it differs from the results file.
+Runs that must not be committed are refused (tests/lint/reproduction.py)."""
 
 import copy
 import json

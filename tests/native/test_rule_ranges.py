@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""make lint detects ranges of rules in architecture.md that do not match the headers (check_rule_ranges of
+"""`make lint` detects ranges of rules in architecture.md that do not match the headers (check_rule_ranges in
 tests/lint/prose.py)."""
 
 from pathlib import Path
@@ -29,7 +29,7 @@ PAGE = """# Architecture
 
 @pytest.fixture
 def findings(tmp_path):
-    """The findings after an edit of the page or of a header."""
+    """Returns the findings after an edit of the page or of a header."""
     for name, text in {**HEADERS, str(ARCHITECTURE): PAGE}.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)

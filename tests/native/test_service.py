@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The daemons under a service manager (notification socket, watchdog, SIGHUP, journal), roles from configuration files, and
-versions."""
+"""Tests the daemons under a service manager (notification socket, watchdog, SIGHUP, journal), roles in
+configuration files, and versions."""
 
 import contextlib
 import ctypes
@@ -38,7 +38,7 @@ class Manager:
         self.reports = []
 
     def wait_for(self, wanted, seconds=START_SECONDS):
-        """Waits for a report that has this line, and returns it."""
+        """Waits for a report that contains this line, and returns the report."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             self.socket.settimeout(max(0.01, deadline - time.monotonic()))
@@ -106,7 +106,7 @@ SEIZE, INTERRUPT, DETACH, WALL = 0x4206, 0x4207, 17, 0x40000000
 
 @contextlib.contextmanager
 def held(process, thread):
-    """Stops a thread of the process inside the `with` block."""
+    """Keeps a thread of the process stopped during the `with` block."""
     tasks = Path(f"/proc/{process.pid}/task")
     tid = next(int(task.name) for task in tasks.iterdir() if (task / "comm").read_text().strip() == thread)
     if LIBC.ptrace(SEIZE, tid, 0, 0) != 0:
@@ -222,7 +222,8 @@ def test_target_stops_even_if_the_manager_reads_no_reports(manager, start):
 
 
 def run_with_journal(*words, seconds=START_SECONDS):
-    """Runs a program whose standard error is a socket that JOURNAL_STREAM names, as under the journal."""
+    """Runs a program whose standard error is the socket that JOURNAL_STREAM identifies, as it is under the
+    journal."""
     ours, theirs = socket.socketpair()
     info = os.fstat(theirs.fileno())
     with ours, subprocess.Popen([str(word) for word in words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs,
@@ -252,7 +253,8 @@ def test_journal_gets_the_reason_for_a_failed_start_as_an_error():
 
 
 def test_log_lines_outside_the_journal_have_a_time_and_a_level(tmp_path, monkeypatch):
-    monkeypatch.setenv("JOURNAL_STREAM", "1:1")  # names another file, as when the variable was inherited
+    monkeypatch.setenv("JOURNAL_STREAM", "1:1")  # identifies another file, as it does when the variable was
+                                                 # inherited
     with Target("tcp://127.0.0.1:0", {"a": "ram:1M"}, tmp_path) as target:
         pass
     assert re.match(r"\d{4}-\d\d-\d\dT[\d:.]+ warning AUTHENTICATION IS OFF", target.log.read_text()), target.log.read_text()
@@ -522,7 +524,7 @@ while True:
 @pytest.mark.skipif(os.geteuid() != 0, reason="starts a process of another user")
 @pytest.mark.parametrize("owner, trusted", [(0, False), (65534, True)])
 def test_wssctl_trusts_a_listener_of_another_user_only_in_a_folder_of_that_user(owner, trusted):
-    """The user wss owns /run/wss, but in /tmp any user can listen."""
+    """The user wss owns /run/wss, but any user can listen in /tmp."""
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o1777)
         os.chown(folder, owner, owner)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tls:// addresses of volumes, cache engines and the key-value store: traffic is encrypted, and peers are accepted or refused."""
+"""Tests tls:// addresses of volumes, cache engines and the key-value store: traffic is encrypted, and peers
+are accepted or refused."""
 
 import json
 import os
@@ -78,13 +79,13 @@ class Recorder:
 
 
 class Relay:
-    """A man in the middle. It terminates the client's TLS with a certificate that the client trusts, and forwards all messages
-    over its own connection."""
+    """A man in the middle. It terminates the client's TLS connection with a certificate that the client
+    trusts, and forwards all messages over a connection of its own."""
 
     def __init__(self, certificate, dial):
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.load_cert_chain(*certificate)
-        self.context.num_tickets = 0  # targets send no tickets either
+        self.context.num_tickets = 0  # targets do not send tickets either
         self.dial = dial
         self.listening = socket.create_server(("127.0.0.1", 0))
         self.address = f"tls://127.0.0.1:{self.listening.getsockname()[1]}"
@@ -100,7 +101,8 @@ class Relay:
                     return
 
     def _pass_on(self, other):
-        # One thread serves both directions, as two threads must not share a TLS session. No message is longer than a record.
+        # One thread serves both directions, because two threads must not share a TLS session. No message is
+        # longer than a record.
         while True:
             for source in select.select(list(other), [], [], 30)[0]:
                 part = source.recv(1 << 16)

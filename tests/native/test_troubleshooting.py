@@ -24,7 +24,7 @@ LISTEN = ("--listen", "tcp://127.0.0.1:0")
 
 
 def printed(*words, status=None, **options) -> str:
-    """Returns the output of a program that fails."""
+    """Returns the output of a program, which must fail."""
     done = run(*words, check=False, **options)
     assert done.returncode != 0 if status is None else done.returncode == status, f"{words}: {done}"
     return done.stdout + done.stderr
@@ -37,7 +37,7 @@ def nbdkit(*words, command="true") -> str:
 
 
 def printed_until(text: str, *words, seconds=20) -> str:
-    """Runs a daemon that keeps retrying until it prints the text. Returns its output."""
+    """Runs a daemon that keeps retrying, until it has printed the text. Returns its output."""
     with subprocess.Popen([str(word) for word in words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                           text=True, start_new_session=True) as process:
         timer = subprocess.Popen(["sleep", str(seconds)])
@@ -55,7 +55,7 @@ def printed_until(text: str, *words, seconds=20) -> str:
 
 @pytest.fixture
 def mounted(tmp_path):
-    """Mounts a tmpfs with the given options."""
+    """Mounts a tmpfs with given options."""
     with contextlib.ExitStack() as mounts:
         def mount(options: str) -> Path:
             folder = tmp_path / options.replace("=", "-")
@@ -154,7 +154,8 @@ def test_target_reports_a_full_disk_to_the_client_and_in_its_log(tmp_path, mount
 
 
 def partition_on_a_full_disk(tmp_path: Path, folder: Path) -> str:
-    """A partition on a full disk still serves reads. It accepts writes again after space is freed and it has restarted."""
+    """A partition on a full disk still serves reads. When space was freed, it accepts writes after a
+    restart."""
     store = Store("tcp", 1, tmp_path, ["--kv-durability", "sync", "--kv-directory", str(folder / "keys")])
     partition, = store.partitions
     kvctl = (KVCTL, "--target", store.target, "--timeout", "10")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands of wssbench measure and describe what they claim, keep finished results when interrupted, and refuse wrong
-arguments."""
+"""Tests that the commands of wssbench measure and describe what they claim, keep finished results after an
+interruption, and refuse wrong arguments."""
 
 import argparse
 import json
@@ -294,7 +294,7 @@ def test_installed_wssbench_refuses_a_figure_that_needs_the_source_tree(installe
     assert not list(tmp_path.iterdir())
 
 
-# ---- Figures of the driver. A measurer in the source tree prints them one after the other.
+# ---- Figures of the driver. A measurer in the source tree prints them one after another.
 
 
 def measurer(tree: Path, program: str) -> dict:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""wssctl against a running target and a simulated sysfs of the driver: output, exit status and messages."""
+"""Tests wssctl with a running target and with a simulated sysfs of the driver: output, exit status and
+messages."""
 
 import contextlib
 import json
@@ -21,11 +22,13 @@ DONE, FAILED, USAGE, NOT_REACHABLE = 0, 1, 2, 3
 
 @pytest.fixture
 def socket_of(tmp_path):
-    """A function that runs a target with one volume and a state file. The value of the context is its control socket."""
+    """Returns a function that runs a target with one volume and a state file, as a context. The value of the
+    context is the control socket."""
     @contextlib.contextmanager
     def running():
         path = tmp_path / "control.sock"
-        # The configuration file sets the control socket, so the --control that Target passes is removed below.
+        # The configuration file sets the control socket, so the option --control that Target passes is
+        # removed below.
         config = tmp_path / "wss.toml"
         config.write_text(f'control = "{path}"\nstate = "{tmp_path}/state.json"\n')
         target = Target("tcp://127.0.0.1:0", {"first": "ram:1M"}, tmp_path, "--config", str(config))
@@ -70,7 +73,7 @@ def test_volume_can_be_created_resized_changed_and_deleted(socket, tmp_path):
 
 
 def test_ping_distinguishes_a_restarted_target_from_the_former_one(socket_of):
-    """Its pid may be the same, as in a container."""
+    """The pid may be the same, as it is in a container."""
     started = []
     for _ in range(2):
         with socket_of() as path:

@@ -33,8 +33,8 @@ class Authority {
     }
 
     std::string file() const { return folder_ + "/ca.pem"; }
-    // Issues a certificate for `names`, for example "IP:127.0.0.1,DNS:host", which is valid for `seconds`
-    // from now.
+    // Issues a certificate for `names`, for example "IP:127.0.0.1,DNS:host". It is valid for `seconds` from
+    // now.
     Issued issue(const std::string& name, const std::string& names, long seconds = 3600) {
         std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(EVP_EC_gen("P-256"), EVP_PKEY_free);
         auto certificate = make(name, *key, names.c_str(), seconds);

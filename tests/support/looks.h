@@ -15,9 +15,9 @@ struct Looks final : reactor::Source {
     }
 };
 
-// An idle reactor polls for 50 us, about a thousand times, before it sleeps. One that spins through a tenth
-// of a second polls tens of thousands of times, even on a busy machine, and so does one that wakes up for
-// nothing.
+// An idle reactor polls for 50 us, about a thousand times, before it sleeps. A reactor that spins for a tenth
+// of a second polls tens of thousands of times, even on a busy machine. So does a reactor that wakes up
+// without reason.
 constexpr uint64_t kLooksWhenIdle = 6000;
 
 }  // namespace wss::test

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NoDescriptors: no descriptor can be opened while this object lives.
+// NoDescriptors: while this object lives, no descriptor can be opened.
 #pragma once
 
 #include <gtest/gtest.h>

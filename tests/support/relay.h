@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A relay that an initiator connects to: it opens a connection of its own to the target and forwards the
+// A relay to which an initiator connects. It opens a connection of its own to the target, and forwards the
 // login and all messages in both directions. It cannot forward one-sided operations.
 #pragma once
 
@@ -19,7 +19,7 @@ class Relay final : public ListenHandler {
         if (listener) listener_ = std::move(*listener);
     }
     const Status& status() const { return status_; }
-    uint32_t forwarded() const { return forwarded_; }  // messages
+    uint32_t forwarded() const { return forwarded_; }  // number of messages
     void close() {
         for (const auto& pair : pairs_) pair->close();
     }
@@ -35,7 +35,8 @@ class Relay final : public ListenHandler {
 
   private:
     static constexpr uint32_t kMessageBytes = 20480;
-    static constexpr uint64_t kReceives = 16;  // of one direction: more than a login has messages
+    static constexpr uint64_t kReceives = 16;  // receives of one direction; more than the number of messages
+                                               // in a login
 
     struct Pair;
     struct Side final : ConnectionHandler {
@@ -81,7 +82,7 @@ class Relay final : public ListenHandler {
             post_receives(to_initiator);
             if (!to_initiator.connection->accept(data)) close();
         }
-        // The slot is not posted again: its memory is being sent.
+        // The slot is not posted again, because its memory is being sent.
         void forward(Side& from, const Completion& received) {
             Side& to = &from == &to_target ? to_initiator : to_target;
             const Segment segment = slot(received.cookie, received.length);

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares Documentation/troubleshooting.md with the output of the programs: the output must contain every
-indented line of a section. In such a line, … matches any text within one line. A sequence of blanks matches
-one blank."""
+"""Compares Documentation/troubleshooting.md with the output of the programs. The output must contain every
+indented line of a section. In such a line, … matches any text within one line, and a sequence of blanks
+matches one blank."""
 
 import re
 from pathlib import Path

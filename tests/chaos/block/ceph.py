@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The world of block storage with an additional volume, on an image of a real Ceph cluster whose OSDs die and return."""
+"""The world of block storage with an additional volume. The volume is on an image of a real Ceph cluster,
+whose OSDs die and return."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ class CephWorld(BlockWorld):
 
     def start(self) -> None:
         self.ceph.start()
-        # steal: a restarted target need not wait until Ceph considers the client of its previous run dead.
+        # With steal, a restarted target need not wait until Ceph considers the client of its previous run
+        # dead.
         self.cluster.declare(NAME, self.ceph.backend(self.ceph.create_image("8M"), steal="true"), None)
         super().start()
 
@@ -41,7 +43,7 @@ class CephWorld(BlockWorld):
         return {"number": chance.randrange(OSDS), "pause": round(chance.uniform(0.5, 8), 1)}
 
     def _kill_osd(self, number: int, pause: float) -> bool:
-        """Kills and restarts one OSD. Only one may be down at a time, as each object is on two."""
+        """Kills and restarts one OSD. Only one may be down at a time, because each object is on two OSDs."""
         self.ceph.kill_osd(number)
         time.sleep(pause)
         self.ceph.start_osd(number)
@@ -51,11 +53,11 @@ class CephWorld(BlockWorld):
 
 
 class CephSoakWorld(CephWorld):
-    """An image for each cache policy, and only two kinds of faults: an OSD is killed every minute, the target every five
-    minutes."""
+    """A world with an image for each cache policy, and only two kinds of faults: an OSD is killed every
+    minute, and the target every five minutes."""
 
     POLICIES = ("write-through", "write-back", "write-around")
-    EPISODE = 55.0  # the verification takes the rest of the minute
+    EPISODE = 55.0  # the verification takes the rest of each minute
     TARGET_EVERY = 5  # episodes
 
     def __init__(self, build: Path, folder: Path, seed: int):
@@ -73,12 +75,13 @@ class CephSoakWorld(CephWorld):
 
     def schedule(self, first: int, seconds: float, seed: int) -> list[Step]:
         steps = []
-        # The verification takes a small part of each minute, so the run has at least the requested length.
+        # The verification takes only a small part of each minute, so the run lasts at least as long as
+        # requested.
         for episode in range(first, first + math.ceil(seconds / self.EPISODE)):
             chance = random.Random(f"{seed} {episode}")
             steps.append(Step(episode, 3, FAULT, "kill-osd", {"number": episode % OSDS, "pause": round(chance.uniform(5, 15), 1)}))
             if episode % self.TARGET_EVERY == self.TARGET_EVERY - 1:
-                # The target is also killed while an OSD is down.
+                # The target must also be killed while an OSD is down.
                 steps.append(Step(episode, round(chance.uniform(5, 40), 1), OPERATION, "kill-target", {"name": "target", "pause": 0.5}))
             steps.append(Step(episode, self.EPISODE, OPERATION, "load", {}))
         return steps

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The processes of a target with a cache, over both tcp and shm, and their current options."""
+"""The processes of a target with a cache, over both tcp and shm, with their current options."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .load import LoadClient, Volume
 
 ENGINES = 3
 CLIENTS = 2
-SMALL_MIB = 8  # size of the file system for volumes that fill it up
+SMALL_MIB = 8  # size of the file system of volumes that fill it up
 STATE_KIB = 256  # size of the file system of the state file
 
 
@@ -25,17 +25,17 @@ class Options:
     """Options for the target's next start."""
 
     more: list[str] = field(default_factory=list)
-    missing: set[str] = field(default_factory=set)  # declared volumes that are omitted
+    missing: set[str] = field(default_factory=set)  # declared volumes that the options omit
 
 
 class Cluster:
     def __init__(self, build: Path, folder: Path, seed: int):
         self.build, self.folder = build, folder
         self.options = Options()
-        self.reactors = 1 + seed % 2  # of the target, unless its options state a number
+        self.reactors = 1 + seed % 2  # reactors of the target, unless its options state a number
         self.volumes: dict[str, Volume] = {}
-        self.memory = ["8M"] * ENGINES  # that each engine lends from its next start
-        self.removed: dict[int, int] = {}  # removed engines, with their number of starts at that time
+        self.memory = ["8M"] * ENGINES  # memory that each engine lends from its next start on
+        self.removed: dict[int, int] = {}  # removed engines, each with the number of its starts at that time
         self.last_id = 0
         self.state_disk, self.small_disk = SmallDisk(folder, "state", STATE_KIB), SmallDisk(folder, "small", SMALL_MIB * 1024)
         self.serve = {kind: self._address(kind, "serve") for kind in ("tcp", "shm")}

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Storage that fails, slows down or fills up, under a separate volume that is deleted afterwards."""
+"""Storage that fails, becomes slow or fills up. It belongs to a separate volume, which is deleted
+afterwards."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client: the load program, whose ledgers outlive it. Every request is repeated until a running client has responded."""
+"""A client runs the load program, whose ledgers outlive the process. Every request is repeated until a
+running client has responded."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from ..problems import Problem
 from ..processes import Process
 
 SECTOR = 512
-SECTORS_MAX = 16384  # of a volume (8 MiB)
+SECTORS_MAX = 16384  # maximum size of a volume (8 MiB)
 
 
 @dataclass
@@ -25,7 +26,7 @@ class Volume:
     backend: str
     size: int
     declared: bool = False
-    path: Path | None = None  # of the backing file if the target itself opens it
+    path: Path | None = None  # the backing file, if the target itself opens it
 
 
 class LoadClient(Process):
@@ -35,7 +36,7 @@ class LoadClient(Process):
                          "ready", folder)
         self.volumes: dict[str, Volume] = {}
         self.channel = threading.RLock()
-        self.done = 0  # operations before the latest start
+        self.done = 0  # number of operations before the latest start
         self.latest: dict = {}
 
     def start(self) -> None:
@@ -69,7 +70,7 @@ class LoadClient(Process):
         return self.request(f"verify {int(limits.VERIFY)}", limits.VERIFY + limits.CLIENT)
 
     def refresh(self) -> int:
-        """Returns the number of verified operations since the first start."""
+        """Updates the number of verified operations since the first start, and returns it."""
         self.latest = json.loads(self.request("status"))
         return self.done + self._operations(self.latest)
 
@@ -80,7 +81,8 @@ class LoadClient(Process):
         return self.folder / f"ledger-{volume.id}"
 
     def _open(self, volume: Volume) -> None:
-        # An existing ledger has its own limit, as space that was cut off in the meantime must not be used.
+        # An existing ledger has its own limit, because space that was cut off in the meantime must not be
+        # used.
         limit = 0 if self._ledger(volume).exists() else volume.size // SECTOR
         answer = self.request(f"open {volume.name} {volume.id} {SECTORS_MAX} {limit} {self._ledger(volume)}")
         if answer != "ok":

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operator actions on the cache: policy changes, draining, removing and adding engines, forget, give-up."""
+"""Operator actions on the cache: changing policies, draining, removing and adding engines, forgetting
+engines, giving up data."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ from .cluster import Cluster
 from .control import command
 
 POLICIES = ("write-back", "write-back", "write-through", "write-around", "none")
-NOTICED = 2.0  # seconds until the target has detected that engines are gone
-FILL = 0.4  # seconds of load that make lines dirty
+NOTICED = 2.0  # seconds within which the target detects that engines are gone
+FILL = 0.4  # seconds of load to make lines dirty
 
 
 def set_policy(cluster: Cluster, volume: str, policy: str) -> bool:
@@ -30,7 +31,7 @@ def drain(cluster: Cluster, volume: str) -> bool:
 
 
 def live_numbers(cluster: Cluster) -> dict[int, int]:
-    """Returns the target's index of each live engine, by the number of its process."""
+    """Returns the target's index for each live engine, by the number of the engine's process."""
     found = {}
     for engine in cluster.live_engines():
         for process in cluster.engines:
@@ -111,13 +112,15 @@ def give_up(cluster: Cluster, volume: str) -> bool:
             time.sleep(0.05)
         return give_up_lost(cluster)
     finally:
-        # A target that was restarted meanwhile would wait for the lost contents, and clients would not end.
+        # If the target was restarted in the meantime, it would wait for the lost contents, and clients would
+        # not end.
         may_end_engine(cluster)
 
 
 def forget(cluster: Cluster, volume: str, how: str) -> bool:
-    """Restarts the target while its engines are away. The operator does not wait for them. That must not give up acknowledged
-    data that only they hold: reads of it fail, or succeed after the engines have returned with it."""
+    """Restarts the target while its engines are away, and the operator does not wait for them. That must not
+    give up acknowledged data that only these engines hold. Reads of such data fail, or succeed after the
+    engines have returned with it."""
     make_dirty(cluster, volume)
     awaited = False
     with ExitStack() as held:
@@ -142,8 +145,8 @@ def lost_bytes(cluster: Cluster) -> int:
 
 
 def recovered(cluster: Cluster) -> bool:
-    """Returns whether no recovery is in progress. If one waits only for engines that have exited, and whose contents are
-    therefore lost, the operator ends the wait."""
+    """Returns whether no recovery is in progress. If a recovery waits only for engines that have exited,
+    their contents are lost, and the operator ends the wait."""
     with cluster.target.lock:  # a restarted target would wait for different engines
         status = cluster.status()
         if awaited := set(status["awaited"]):
@@ -154,8 +157,8 @@ def recovered(cluster: Cluster) -> bool:
 
 
 def may_end_engine(cluster: Cluster) -> bool:
-    """Waits until no recovery is in progress. The end of an engine while recovery waits for another would be a second loss,
-    which needs a decision of the operator."""
+    """Waits until no recovery is in progress. If an engine ended while recovery waits for another one, that
+    would be a second loss, which requires a decision of the operator."""
     try:
         wait_for(lambda: recovered(cluster), limits.SALVAGE, "the recovery has ended")
     except Problem:
@@ -164,7 +167,8 @@ def may_end_engine(cluster: Cluster) -> bool:
 
 
 def wait_for_engines(cluster: Cluster) -> None:
-    """Waits until all engines are live, adding removed ones. The operator ends a recovery that waits too long."""
+    """Adds removed engines, and waits until all engines are live. If a recovery waits too long, the operator
+    ends it."""
     cluster.removed.clear()
     patience = time.monotonic() + limits.SALVAGE
 

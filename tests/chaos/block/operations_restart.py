@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Restarts of the target with different options, without a volume, and after it could not save its state; restarts of an engine
-with a different amount of memory; and reloads of secrets."""
+"""Restarts the target with different options, without a volume, and after it could not save its state.
+Restarts an engine with a different amount of memory. Reloads secrets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .operations_volumes import SIZES, begin_resize, end_resize
 
 OTHER = ([], ["--cache-policy", "write-back"], ["--cache-policy", "write-around"], ["--cache-policy", "none"], ["--cache-read-ahead", "0"],
          ["--cache-read-ahead", "256K"], ["--cache-grace", "0"], ["--cache-grace", "2"], ["--log-level", "debug"], ["--reactors", "1"], ["--reactors", "2"])
-MEMORY = ("4M", "8M", "12M")  # of an engine; less than all volumes together
+MEMORY = ("4M", "8M", "12M")  # memory of an engine; less than all volumes together
 
 
 def _end(cluster: Cluster, how: str) -> None:
@@ -42,7 +42,8 @@ def restart_with_options(cluster: Cluster, more: list[str], how: str) -> bool:
 
 
 def restart_engine(cluster: Cluster, number: int, memory: str) -> bool:
-    """Stops an engine in order and restarts it with a different amount of memory. Its dirty lines move to the others."""
+    """Stops an engine in an orderly way and restarts it with a different amount of memory. Its dirty lines
+    move to the other engines."""
     if not may_end_engine(cluster):
         return False
     engine = cluster.engines[number]
@@ -55,7 +56,8 @@ def restart_engine(cluster: Cluster, number: int, memory: str) -> bool:
 
 
 def restart_without_volume(cluster: Cluster, volume: str, how: str, pause: float) -> bool:
-    """Restarts the target once without a volume: the options omit it if it is declared; otherwise its file is missing."""
+    """Restarts the target once without a volume. If the volume is declared, the options omit it. Otherwise
+    its file is missing."""
     make_dirty(cluster, volume)
     kept = cluster.volumes[volume]
     with cluster.target.lock:

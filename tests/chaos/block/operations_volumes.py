@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands create, delete, resize and set, with the guarantee of each for the data."""
+"""The commands create, delete, resize and set, with the guarantee that each gives for the data."""
 
 from __future__ import annotations
 
@@ -67,7 +67,8 @@ def delete(cluster: Cluster, name: str) -> bool:
 
 
 def begin_resize(cluster: Cluster, name: str, size: int) -> None:
-    """Makes the clients stop using the part that may be cut off. Operations in flight there may already read zeroes."""
+    """Makes the clients stop using the part that may be cut off. Operations in flight in that part may
+    already read zeroes."""
     for client in cluster.clients:
         client.notify("unsure", name, 1)
         if size < cluster.volumes[name].size:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Block storage as a world of a chaos run: a target, three cache engines, real storage on another node, and two clients."""
+"""Block storage as the world of a chaos run: a target, three cache engines, real storage on another node, and
+two clients."""
 
 from __future__ import annotations
 

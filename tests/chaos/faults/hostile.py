@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connections of hostile peers: the attack of tests/hostile, and noise that is not a valid message."""
+"""Connections of hostile peers: the attack of tests/hostile, and bytes that form no valid message."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Preloaded into a program under test. Moves its time of day, lets its accesses to one file system fail or take long,
- * and lets its TCP connections break before they deliver a message, as the page that WSS_CHAOS_SHIM names demands at
- * that moment (shim.py). The page also counts the effects. Monotonic clocks stay as they are.
+ * A library that is preloaded into a program under test. It moves the program's time of day, lets its
+ * accesses to one file system fail or take long, and breaks its TCP connections before they deliver a
+ * message. The page that WSS_CHAOS_SHIM names (shim.py) controls all this while the program runs, and counts
+ * the effects. Monotonic clocks are not changed.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -22,14 +23,15 @@
 #define NSEC_PER_SEC 1000000000LL
 #define USEC_PER_SEC 1000000LL
 
-/* The order of FIELDS in shim.py. */
+/* The order is that of FIELDS in shim.py. */
 struct page {
 	int64_t clock_offset_us;
 	int64_t device; /* st_dev of the file system */
-	int64_t fail_writes, fail_syncs, fail_reads; /* every n-th fails with EIO; 0: none */
-	int64_t delay_us; /* of each access */
-	int64_t clock_reads, failures, delays; /* effects, counted here */
-	int64_t lose_replies; /* number of connections that still shall break */
+	int64_t fail_writes, fail_syncs, fail_reads; /* every n-th access of the kind fails with EIO; 0:
+	                                              * none */
+	int64_t delay_us; /* delay of each access */
+	int64_t clock_reads, failures, delays; /* numbers of effects, which are counted here */
+	int64_t lose_replies; /* number of connections that are still to be broken */
 	int64_t lost_replies;
 };
 
@@ -50,7 +52,7 @@ __attribute__((constructor)) static void map_page(void)
 	page = mapped;
 }
 
-/* The function of the next library. */
+/* The function with this name in the next library. */
 #define REAL(name)                                                          \
 	({                                                                  \
 		static __typeof__(&name) found;                             \
@@ -131,7 +133,10 @@ static int is_on_disk(int file)
 	return fstat(file, &there) == 0 && S_ISREG(there.st_mode) && (int64_t)there.st_dev == page->device;
 }
 
-/* Returns whether the access shall fail; errno is set. `every` and `count` belong to its kind. */
+/*
+ * Returns whether the access must fail; if so, errno is set. `every` and `count` belong to the kind of
+ * the access.
+ */
 static int is_failed(int file, int64_t every, uint64_t *count)
 {
 	const int64_t delay = page ? page->delay_us : 0;
@@ -172,7 +177,7 @@ ssize_t pread(int file, void *data, size_t length, off_t offset)
 	return REAL(pread)(file, data, length, offset);
 }
 
-/* A failed sync may have written the data: the real one runs first. */
+/* A failed sync may have written the data, so the real function runs first. */
 int fdatasync(int file)
 {
 	const int result = REAL(fdatasync)(file);
@@ -189,7 +194,7 @@ int fsync(int file)
 
 /* --- connections --- */
 
-/* Only TCP: a peer over shm cannot lose what it has received. */
+/* Only for TCP, because a peer over shm cannot lose what it has received. */
 static int is_tcp(int file)
 {
 	struct sockaddr_storage there;
@@ -199,7 +204,7 @@ static int is_tcp(int file)
 	       (there.ss_family == AF_INET || there.ss_family == AF_INET6);
 }
 
-/* The result of a receive, or an error if the connection breaks instead. */
+/* The result of a receive, or an error if the connection is broken instead. */
 static ssize_t received(int file, ssize_t got)
 {
 	if (got <= 0 || !page || page->lose_replies <= 0 || !is_tcp(file))

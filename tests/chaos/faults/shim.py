@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A library in front of the C library of a program under test. It moves the program's time of day, lets accesses to its disk fail
-or take long, and breaks its TCP connections, while the program runs."""
+"""Controls a library that is loaded in front of the C library of a program under test. It moves the program's
+time of day, lets accesses to its disk fail or take long, and breaks its TCP connections, while the program
+runs."""
 
 from __future__ import annotations
 
@@ -17,19 +18,19 @@ _WORD = struct.Struct("@q")
 
 
 class ShimLibrary:
-    """Built once for all programs of a run."""
+    """The library, which is built once for all programs of a run."""
 
     def __init__(self, folder: Path, program: Path):
         folder.mkdir(exist_ok=True)
         self.folder = folder
         library = build_shim(folder, Path(__file__).with_name("shim.c").read_text())
-        # The library of a sanitizer must be the first one.
+        # The library of a sanitizer must come first.
         sanitizer = re.search(r"lib[at]san\.so\S* => (\S+)", run("ldd", program).stdout)
         self.preload = ":".join(([sanitizer[1]] if sanitizer else []) + [str(library)])
 
 
 class Shim:
-    """The page of one program, which survives the program's restarts."""
+    """The page of one program. It survives the program's restarts."""
 
     def __init__(self, library: ShimLibrary, name: str):
         path = library.folder / name

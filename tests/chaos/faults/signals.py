@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SIGKILL, SIGTERM and SIGSTOP with SIGCONT for processes of every role. An ended process is restarted."""
+"""Sends SIGKILL, SIGTERM, or SIGSTOP with SIGCONT, to processes of every role. A process that has ended is
+restarted."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ def _stop(process: Process, pause: float) -> bool:
 
 def signal_actions(processes: list[Process], may_end: Callable[[Process], bool] = lambda process: True,
                    after: Callable[[Process], None] = lambda process: None) -> list[Action]:
-    """`may_end` is called before a process is ended, and `after` when it has been restarted."""
+    """Returns the actions. `may_end` is called before a process is ended, and `after` when the process has
+    been restarted."""
     by_name = {process.name: process for process in processes}
 
     def make(how: str, role: str) -> Action:

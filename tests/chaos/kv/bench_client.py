@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client that shares its keys with others: `kvctl bench`, which checks each read and write itself and records a history."""
+"""A client that shares its keys with other clients. It runs `kvctl bench`, which checks each read and write
+itself and records a history."""
 
 from __future__ import annotations
 
@@ -14,22 +15,24 @@ from .. import limits
 from ..problems import Problem
 from .kvctl import DONE, VIOLATION, Kvctl, KvctlProcess
 
-KEYS = (8, 8, 1)  # of a transaction; only conditional updates of a single key are conditional puts
+KEYS = (8, 8, 1)  # keys in a transaction; a conditional update is a conditional put only if it has one key
 RECORDS = 1000
-RATE = 600  # transactions per second of a client, so that its history stays small
+RATE = 600  # transactions per second of a client, low enough to keep its history small
 WORKLOAD = {"threadcount": 4, "recordcount": RECORDS, "readproportion": 0.5, "updateproportion": 0.5, "fieldcount": 1,
             "requestdistribution": "zipfian"}
 LENGTHS = (200, 200, 1000, 6000)
-# Nothing is deleted: a key whose deletion a partition has forgotten looks as if it had never been written. The ledgers have deletions.
-# All writers use the same algorithm during an episode: versions of one do not have the metadata that readers of another need.
+# Nothing is deleted, because a key whose deletion a partition has forgotten looks as if it had never been
+# written. The clients with ledgers delete keys. All writers use the same algorithm during an episode:
+# versions that one algorithm writes do not have the metadata that readers of another need.
 ALGORITHMS = ("ramp-fast", "ramp-fast", "ramp-hybrid", "ramp-small")
 MODES = ([], ["--one-sided", "on"], ["--one-sided", "paper"], ["--transport", "ring"], ["--one-sided", "on", "--transport", "ring"])
-# A session with a clock that is wrong by more than 30 s writes timestamps that are not above all that it has read.
+# If the clock of a session is wrong by more than 30 s, some timestamps of its writes are not above all that
+# it has read.
 ALLOWED_WITH_WRONG_CLOCKS = re.compile(r"VIOLATIONS: \d+ clock;\s")
 
 
 class BenchClient(KvctlProcess):
-    # check_exit() looks at what was violated. SIGINT ends a process that has just started.
+    # check_exit() examines what was violated. SIGINT ends a process that has just started.
     expected_exits = (*KvctlProcess.expected_exits, VIOLATION, -signal.SIGINT)
 
     def __init__(self, name: str, kvctl: Kvctl, seed: int, folder: Path, prefix: list[str]):
@@ -38,7 +41,7 @@ class BenchClient(KvctlProcess):
         self.kvctl, self.prefix = kvctl, prefix
         self.algorithm = ALGORITHMS[0]
         self.are_clocks_wrong = False
-        self.histories: list[Path] = []  # of this episode
+        self.histories: list[Path] = []  # histories of this episode
 
     def _command(self) -> list[str]:
         self.histories.append(self.folder / f"history-{self.starts}")
@@ -52,7 +55,7 @@ class BenchClient(KvctlProcess):
         return [*self.prefix, *self.kvctl.words("--json", "--algorithm", self.algorithm, *self.chance.choice(MODES), "bench", *words)]
 
     def load(self) -> None:
-        """Writes all records, with a correct clock."""
+        """Writes all records with a correct clock."""
         words = [word for name, value in {**WORKLOAD, "txnlen": KEYS[0], "fieldlength": LENGTHS[0]}.items() for word in ("-p", f"{name}={value}")]
         done = self.kvctl.run("bench", *words, "--phase", "load", "--verify", seconds=limits.VERIFY)
         if done.returncode != DONE:
@@ -70,7 +73,7 @@ class BenchClient(KvctlProcess):
         return text[text.rfind("kvctl: verified:"):]
 
     def terminate(self) -> bool:
-        """Ends the load with SIGINT. It then reads everything and completes its history."""
+        """Ends the load with SIGINT. The process then reads everything and completes its history."""
         self.is_wanted = False
         if not self.is_running():
             return False
@@ -80,7 +83,7 @@ class BenchClient(KvctlProcess):
         return self.process.returncode in (DONE, VIOLATION, -signal.SIGINT)
 
     def finish(self) -> None:
-        """As terminate(), in a healed store, where everything can be read."""
+        """Like terminate(), but in a healed store, where everything can be read."""
         with self.lock:
             was_running = self.is_running()
             ended = self.terminate()
@@ -89,7 +92,8 @@ class BenchClient(KvctlProcess):
 
 
 def check_histories(kvctl: Kvctl, clients: list[BenchClient], folder: Path) -> int:
-    """Checks the histories of all clients in one episode together and removes them. Returns the number of operations."""
+    """Checks the histories of all clients of one episode together, and removes them. Returns the number of
+    operations."""
     paths = [path if path.exists() else path.with_name(f"{path.name}.partial") for client in clients for path in client.histories]
     paths = [path for path in paths if path.exists() and path.stat().st_size > 0]
     if not paths:

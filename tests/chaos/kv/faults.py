@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Disks that fail, slow down or fill up, connections that break, and clocks that are moved, while the programs run."""
+"""Faults while the programs run: disks that fail, become slow or fill up, connections that break, and clocks
+that are moved."""
 
 from __future__ import annotations
 
@@ -10,11 +11,12 @@ from ..actions import FAULT, OPERATION, Action
 from .store import CLIENTS, Partition, Store
 
 DAY = 86_400
-OFFSETS = (-DAY, -3600, -300, -45, -20, 20, 45, 300, 3600, DAY)  # seconds
+OFFSETS = (-DAY, -3600, -300, -45, -20, 20, 45, 300, 3600, DAY)  # offsets of clocks, in seconds
 
 
 def restart(partition: Partition, how: str) -> bool:
-    """The caller holds the partition's lock. Returns whether the process ended as intended."""
+    """Restarts the process of a partition, whose lock the caller holds. Returns whether the process ended as
+    intended."""
     ended = partition.kill() if how == "kill" else partition.terminate()
     if not partition.is_running():
         partition.start()
@@ -29,13 +31,13 @@ def how_to_end(chance: random.Random) -> str:
 
 
 def disk_fails(store: Store, index: int, access: str, every: int, milliseconds: int, seconds: float, how: str) -> bool:
-    """The disk is also slow, so that many writes wait for the failing access. Restarts the partition afterwards: it accepts no writes
-    after a failed one."""
+    """Makes accesses to the disk fail. The disk is also slow, so that many writes wait for the failing
+    access. Restarts the partition afterwards, because it accepts no writes after a failed one."""
     partition = store.partitions[index]
     with partition.lock:
         before = partition.shim.get("failures")
         partition.shim.set(delay_us=milliseconds * 1000)
-        time.sleep(milliseconds / 500)  # until writes wait
+        time.sleep(milliseconds / 500)  # until some writes wait
         partition.shim.set(**{f"fail_{access}": every})
         try:
             time.sleep(seconds)
@@ -84,7 +86,8 @@ def disk_actions(store: Store) -> list[Action]:
 
 
 def replies_are_lost(store: Store, name: str, count: int, seconds: float) -> bool:
-    """Breaks the client's next connections when a reply arrives, so that the client repeats requests that were executed."""
+    """Breaks the client's next connections when a reply arrives. So the client repeats requests that were
+    already executed."""
     shim = store.shims[name]
     before = shim.get("lost_replies")
     for _ in range(count):
@@ -105,8 +108,8 @@ def reply_action(store: Store) -> Action:
 
 
 class Clocks:
-    """Moves the clocks of programs, in episodes that allow it. A partition whose clock was an hour ahead may have versions whose
-    timestamps the others refuse as too far ahead for about an hour."""
+    """Moves the clocks of programs, in episodes that allow it. If a partition's clock was an hour ahead, the
+    others may refuse the timestamps of its versions as too far ahead, for about an hour."""
 
     def __init__(self, store: Store):
         self.store = store
@@ -136,7 +139,7 @@ class Clocks:
             shim.set(clock_offset_us=0)
 
     def forget(self) -> None:
-        """All clocks are right, and no timestamp is ahead of them."""
+        """Called when all clocks are right and no timestamp is ahead of them."""
         self.of_partitions_moved = self.of_clients_moved = False
         for bench in self.store.benches:
             bench.are_clocks_wrong = False

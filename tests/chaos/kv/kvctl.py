@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kvctl as single commands and as a process under test."""
+"""Runs kvctl, for single commands and as a process under test."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..processes import COMPLAINTS, Process
 
 DONE, FAILED, NOT_REACHABLE, NOT_FOUND, CONDITION, VIOLATION = 0, 1, 3, 4, 5, 6
 ORDINARY = (DONE, FAILED, NOT_REACHABLE, NOT_FOUND, CONDITION)
-TIMEOUT = int(5 * limits.SLOW)  # of a request, in seconds
+TIMEOUT = int(5 * limits.SLOW)  # limit of a request, in seconds
 
 
 class Kvctl:
@@ -27,7 +27,7 @@ class Kvctl:
         return [str(self.program), "--target", self.target, "--timeout", str(timeout), *map(str, words)]
 
     def run(self, *words: object, timeout: int = TIMEOUT, stdin: str = "", seconds: float = 0) -> subprocess.CompletedProcess:
-        """Returns the ended command. It may have failed, but not crashed."""
+        """Runs a command and returns it when it has ended. It may fail, but must not crash."""
         limit = seconds or limits.COMMAND + timeout
         try:
             done = subprocess.run(self.words(*words, timeout=timeout), input=stdin, capture_output=True, text=True, timeout=limit)
@@ -38,7 +38,7 @@ class Kvctl:
         return done
 
     def ask(self, *words: object, **options) -> list:
-        """Returns the lines of JSON, or raises Lost if the command failed."""
+        """Runs a command and returns its lines of JSON. Raises Lost if the command failed."""
         done = self.run("--json", *words, **options)
         if done.returncode != DONE:
             raise Lost(done.stderr.strip()[-300:])
@@ -49,10 +49,11 @@ class Kvctl:
 
 
 class KvctlProcess(Process):
-    """A long command under test. It ends by itself if it reaches no partition, and is then restarted."""
+    """A long-running command under test. It ends by itself if it reaches no partition, and is then
+    restarted."""
 
     expected_exits = (*ORDINARY, -signal.SIGKILL, -signal.SIGTERM)
-    is_wanted = False  # False: the run has ended it on purpose
+    is_wanted = False  # False if the run has ended it on purpose
 
     def start(self) -> None:
         self.is_wanted = True

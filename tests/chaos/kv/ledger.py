@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the keys of one client may contain, derived from the outcome of each write: acknowledged, failed or unknown. It is in the
-harness, so it survives every program. Only this client writes the keys, one write at a time."""
+"""The ledger of what the keys of one client may contain. It is derived from the outcome of each write:
+acknowledged, failed or unknown. The ledger is part of the harness, so it survives every program. Only this
+client writes the keys, one write at a time."""
 
 from __future__ import annotations
 
@@ -12,9 +13,9 @@ from .. import limits
 from ..problems import Problem
 
 SLACK = 1.0 * limits.SLOW  # seconds by which a key may expire early or late
-REMEMBERED = 40  # events of each key, for the report of a wrong result
+REMEMBERED = 40  # number of events of each key that are kept for the report of a wrong result
 
-Values = dict[str, "str | None"]  # of keys; None: absent
+Values = dict[str, "str | None"]  # value of each key; None: absent
 
 
 @dataclass(eq=False)
@@ -31,9 +32,9 @@ class Write:
 @dataclass
 class Key:
     value: str | None = None
-    timestamp: int = 0  # of the version; 0: unknown
-    write: Write | None = None  # that wrote the value; None: never written
-    pending: list[Write] = field(default_factory=list)  # may take effect at any time
+    timestamp: int = 0  # timestamp of the version; 0: unknown
+    write: Write | None = None  # the write that wrote the value; None: the key was never written
+    pending: list[Write] = field(default_factory=list)  # writes that may take effect at any time
     events: deque = field(default_factory=lambda: deque(maxlen=REMEMBERED))
 
 
@@ -51,8 +52,9 @@ class Ledger:
         self.name = name
         self.keys = {key: Key() for key in keys}
         self.last = 0  # number of the latest write
-        self.writers: dict[tuple[str, str], Write] = {}  # by key and value
-        # Keys expire early or late if a clock is or was wrong; a write that began since then expires on time.
+        self.writers: dict[tuple[str, str], Write] = {}  # the write of each key and value
+        # If a clock is or was wrong, keys expire early or late. A write that began after that expires on
+        # time.
         self.clocks_right_since = 0.0
 
     def wrong(self, what: str, *keys: str) -> Problem:
@@ -95,7 +97,7 @@ class Ledger:
             self.keys[key].pending.remove(write)
 
     def unknown(self, write: Write, why: str) -> None:
-        """The write may take effect, as a whole, at any later time until settle()."""
+        """Records that the write may take effect, as a whole, at any time until settle()."""
         self.note(write.values, f"write {write.number}: outcome unknown: {why}")
 
     # --- reads ---
@@ -132,7 +134,8 @@ class Ledger:
         return write.began > self.clocks_right_since
 
     def _check_atomicity(self, items: list[Item]) -> None:
-        """Keys that were written together are read together, or later versions of them are."""
+        """Checks that keys that were written together are read together, or that later versions of them are
+        read."""
         for item in items:
             write = self.writers.get((item.key, item.value)) if item.value is not None else None
             if write is None or len(write.values) == 1:
@@ -150,7 +153,7 @@ class Ledger:
     # --- all keys, while nothing is in flight ---
 
     def settle(self, items: list[Item], began: float) -> None:
-        """All transactions are decided: what a read returns now is the state."""
+        """Called when all transactions are decided: what a read returns now is the state."""
         self.check(items, began)
         versions = {item.key: item.timestamp for item in items}
         for item in items:
@@ -173,7 +176,8 @@ class Ledger:
                 raise self.wrong(f"write {write.number} took effect on {item.key} at {item.timestamp}, but not on {other}", item.key, other)
 
     def moved(self) -> None:
-        """The keys are in another store, with other versions. Keys are no longer connected by the writes."""
+        """Called when the keys have moved to another store, where they have other versions. Keys are no
+        longer connected by the writes."""
         for key, state in self.keys.items():
             state.timestamp = 0
             if state.value is not None and state.write is not None:

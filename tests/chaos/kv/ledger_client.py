@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client with keys of its own. The outcome of each of its operations is checked against its ledger."""
+"""A client with keys of its own, whose operations are all checked against its ledger."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ from ..problems import Lost, Problem
 from .kvctl import CONDITION, DONE, TIMEOUT, Kvctl, KvctlProcess
 from .ledger import Item, Ledger, Values, Write
 
-PLAIN, EXPIRING, COUNTERS = 120, 24, 4  # keys of each kind
+PLAIN, EXPIRING, COUNTERS = 120, 24, 4  # number of keys of each kind
 TTLS = (0.3, 2.0, 4.0, 8.0)  # seconds
-LENGTHS = (12, 40, 200, 200, 1000, 4000, 6000, 20_000)  # of values; the last one is rare
+LENGTHS = (12, 40, 200, 200, 1000, 4000, 6000, 20_000)  # lengths of values; the last one is rare
 LARGE = 100_000
-REMEMBERED = 65536  # requests and answers in the history
+REMEMBERED = 65536  # number of requests and answers in the history
 MODES = ([], ["--one-sided", "on"], ["--one-sided", "on", "--address-cache", "0"], ["--transport", "ring"],
          ["--one-sided", "on", "--transport", "ring"], ["--session-order"])
-UNKNOWN = "outcome unknown"  # in the error of a command
-ANSWER = TIMEOUT + limits.CLIENT  # seconds until a request has an answer, even while its client is stopped
+UNKNOWN = "outcome unknown"  # part of a command's error
+ANSWER = TIMEOUT + limits.CLIENT  # seconds until a request is answered, even while its client is stopped
 
 
 class Counter:
-    """The sum is between `low` and `high`: additions of unknown outcome may happen later."""
+    """A counter whose value is between `low` and `high`: additions of unknown outcome may take effect
+    later."""
 
     def __init__(self):
         self.low = self.high = 0
@@ -48,7 +49,7 @@ class LedgerClient(KvctlProcess):
         self.working = threading.Lock()  # held during an operation
         self.may_work = threading.Event()
         self.may_work.set()
-        self.operations = 0  # keys read and written, with a checked result
+        self.operations = 0  # number of keys that were read and written with a checked result
         self.failed = 0
         self.failure: BaseException | None = None
         self.thread = threading.Thread(target=self._work, daemon=True)
@@ -76,7 +77,7 @@ class LedgerClient(KvctlProcess):
 
     @contextmanager
     def at_rest(self):
-        """Waits until no operation is in flight, and lets none begin."""
+        """Waits until no operation is in flight, and lets none begin during the `with` block."""
         limit = ANSWER + limits.COMMAND
         self.may_work.clear()
         if not self.working.acquire(timeout=limit):
@@ -129,7 +130,7 @@ class LedgerClient(KvctlProcess):
         return (start + f"{key} " * (length // len(key) + 1))[:max(length, len(start))]
 
     def write(self, values: Values, ttl: float | None = None, conditions: dict[str, int | None] | None = None) -> bool:
-        """Returns whether the write was acknowledged."""
+        """Writes values, and returns whether the write was acknowledged."""
         write = self.ledger.begin(values, ttl)
         line: dict = {"put": {key: value for key, value in values.items() if value is not None}}
         if deleted := [key for key, value in values.items() if value is None]:
@@ -162,7 +163,8 @@ class LedgerClient(KvctlProcess):
     # --- writes with conditions ---
 
     def _write_conditional(self) -> None:
-        """Each condition names the only version that can be the latest, or one that cannot be."""
+        """Writes with conditions. Each condition requires a version: either the only one that can be the
+        latest, or one that cannot be the latest."""
         keys = [key for key in self.chance.sample(self.plain, 6) if self.ledger.certain(key)][:3]
         if not keys:
             return
@@ -186,7 +188,7 @@ class LedgerClient(KvctlProcess):
     # --- separate commands ---
 
     def _put_if(self) -> None:
-        """A conditional put of one key, which is a message of its own kind."""
+        """Performs a conditional put of one key, for which there is a separate kind of message."""
         key = self.chance.choice(self.plain)
         if not self.ledger.certain(key):
             return
@@ -223,7 +225,7 @@ class LedgerClient(KvctlProcess):
         self._check_rows(rows, began)
 
     def _check_rows(self, rows: list[dict], began: float) -> None:
-        """Pages are not one transaction, so each key is checked on its own."""
+        """Checks the rows of a scan. Its pages are not one transaction, so each key is checked on its own."""
         found = {row["key"]: row for row in rows if row["key"] not in self.counters}
         if strange := set(found) - set(self.ledger.keys):
             raise Problem(f"{self.name}: a scan returned keys that were never written: {sorted(strange)[:5]}")
@@ -268,7 +270,8 @@ class LedgerClient(KvctlProcess):
     # --- while nothing is in flight ---
 
     def verify(self) -> None:
-        """Reads everything, by key and by scan. The client is at rest, and all transactions are decided."""
+        """Reads everything, by key and by scan. Must be called while the client is at rest and all
+        transactions are decided."""
         for keys in (self.plain, self.expiring):
             began = time.monotonic()
             answer = self._ask_when_healed({"get": keys})
@@ -283,11 +286,12 @@ class LedgerClient(KvctlProcess):
         self.operations += len(self.ledger.keys)
 
     def write_everywhere(self) -> None:
-        """Writes keys of all partitions in one transaction, which must succeed."""
+        """Writes keys of all partitions in one transaction. The transaction must succeed."""
         self._must_write(self.plain[:24])
 
     def write_each(self) -> None:
-        """Writes keys of all partitions one by one, which must succeed even if their versions are ahead of the clocks."""
+        """Writes keys of all partitions one by one. Each write must succeed, even if the versions of the keys
+        are ahead of the clocks."""
         for key in self.plain[:24]:
             self._must_write([key])
 
@@ -319,7 +323,8 @@ class LedgerClient(KvctlProcess):
         (self.folder / "history").write_text("".join(self.history))
 
     def request(self, line: dict) -> dict:
-        """Returns the answer of the running process, or raises Lost if it ended before."""
+        """Sends a request to the running process and returns the answer. Raises Lost if the process ends
+        before it answers."""
         with self.lock:
             process, lines = self.process, self.lines
         text = json.dumps(line)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Restarts with other options, of one partition or of all; memory that fills up; exports and imports."""
+"""Operations on the store: restarting one partition or all with other options, filling the memory, exporting
+and importing."""
 
 from __future__ import annotations
 
@@ -16,8 +17,9 @@ from .store import Store
 OTHER = ([], ["--kv-memory", "8M"], ["--kv-memory", "32M"], ["--kv-index-memory", "4M"], ["--kv-window-ms", "200"], ["--kv-window-ms", "30000"],
          ["--log-level", "debug"], ["--kv-memory", "16M", "--kv-index-memory", "16M"])
 SMALL = (["--kv-memory", "8M"], ["--kv-index-memory", "1M"])
-FULL = "memory is full"  # in the error of a refused write
-FILLING, FILLING_KEYS, FILLING_BYTES = 10, 32, 60_000  # transactions; keys of each; bytes of a value
+FULL = "memory is full"  # part of the error of a refused write
+FILLING, FILLING_KEYS, FILLING_BYTES = 10, 32, 60_000  # number of transactions, keys of each, and bytes of a
+                                                       # value
 
 
 def restart_with_options(store: Store, index: int, options: list[str], how: str) -> bool:
@@ -28,7 +30,7 @@ def restart_with_options(store: Store, index: int, options: list[str], how: str)
 
 
 def restart_all(store: Store, how: str) -> bool:
-    """Ends all partitions before the first one returns."""
+    """Ends all partitions, and only then restarts the first one."""
     with ExitStack() as held:
         for partition in store.partitions:
             held.enter_context(partition.lock)
@@ -38,7 +40,8 @@ def restart_all(store: Store, how: str) -> bool:
 
 
 def fill_memory(store: Store, index: int, options: list[str], how: str) -> bool:
-    """Gives a partition little memory and writes more than it can hold. Returns whether it evicted values or refused writes."""
+    """Gives a partition little memory, and writes more than it can hold. Returns whether the partition
+    evicted values or refused writes."""
     partition = store.partitions[index]
     before = partition.options
     if not restart_with_options(store, index, options, how):
@@ -73,8 +76,8 @@ def store_actions(store: Store) -> list[Action]:
 
 
 def rebuild(store: Store) -> None:
-    """Moves the ledgers' keys to an empty store by export and import. The caller has stopped all loads. Clients are restarted, because
-    they follow timestamps that are ahead of their clocks."""
+    """Moves the ledgers' keys to an empty store by export and import. The caller must have stopped all loads.
+    Clients are restarted, because they follow timestamps that are ahead of their clocks."""
     files = [ledger.folder / "rebuild" for ledger in store.ledgers]
     for ledger, file in zip(store.ledgers, files):
         _must(store, "export", file, "--prefix", f"{ledger.name}:")

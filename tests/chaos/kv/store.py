@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The processes of a key-value store over both tcp and shm, and their current options."""
+"""The processes of a key-value store, over both tcp and shm, with their current options."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CLIENTS = {"bench0": "tcp", "bench1": "shm", "ledger0": "shm", "ledger1": "tcp"}
 
 
 class Partition(Process):
-    # A partition whose log has failed reports that again when it ends.
+    # If the log of a partition has failed, the partition reports that again when it ends.
     left_behind = "all writes are refused until this program is restarted"
 
     def __init__(self, index: int, store: "Store"):
@@ -34,7 +34,7 @@ class Partition(Process):
         self.data = self.disk.path / "data"
         self.shim = Shim(store.library, f"partition{index}")
         self.shim.set(device=self.disk.path.stat().st_dev)
-        self.options: list[str] = []  # of the next start, in addition to the store's
+        self.options: list[str] = []  # options of the next start, in addition to the store's
         super().__init__(f"partition{index}", "partition", lambda: store.command_of(self), "wss-target: ready on ", store.folder)
 
     def forget_data(self) -> None:
@@ -63,7 +63,8 @@ class Store:
                 "--drain-seconds", "10", *partition.options]
 
     def start_partitions(self) -> None:
-        """Starts those that do not run, all before waiting: a restarted partition inquires of the others before it is ready."""
+        """Starts the partitions that do not run. All are started before it waits, because a restarted
+        partition sends inquiries to the others before it is ready."""
         started = [partition for partition in self.partitions if not partition.is_running()]
         for partition in started:
             partition.launch()
@@ -72,7 +73,7 @@ class Store:
         wait_for(lambda: all(one["server"]["ready"] for one in self.infos()), limits.HEALED, "all partitions are ready")
 
     def wait_until_decided(self) -> None:
-        """Waits until all transactions are decided. The caller has stopped all loads."""
+        """Waits until all transactions are decided. The caller must have stopped all loads."""
         wait_for(lambda: all(one["ramp"]["prepared"] == 0 for one in self.infos()), limits.HEALED, "all transactions are decided")
 
     def infos(self) -> list[dict]:

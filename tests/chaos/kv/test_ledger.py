@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ledger detects each wrong result, and accepts the results that faults may cause."""
+"""Tests that the ledger detects each wrong result, and accepts the results that faults may cause."""
 
 import time
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The key-value store as a world of a chaos run: three partitions, each with a log on a small disk, and four clients."""
+"""The key-value store as the world of a chaos run: three partitions, each with a log on a small disk, and
+four clients."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 // History: the last operations of a client, and concurrent operator actions, in a file that outlives the
 // process.
 //
-// It only helps to explain content that the ledger does not allow. Thread-safety: any thread may call any
+// It serves only to explain content that the ledger does not allow. Thread-safety: any thread may call any
 // function.
 #pragma once
 
@@ -20,7 +20,7 @@ struct Event {
     uint32_t volume = 0;
     char kind[12] = {};
     Range range;
-    uint64_t id = 0;  // of the change or flush
+    uint64_t id = 0;  // id of the change or flush
     int64_t began_us = 0, ended_us = 0;
     int32_t result = 0;
 };
@@ -35,7 +35,7 @@ class History {
     History& operator=(History&&) = delete;
     ~History();
 
-    // Returns the number of the event.
+    // Records the beginning of an event and returns the event's number.
     uint64_t begin(uint32_t volume, const char* kind, const Range& range, uint64_t id);
     void end(uint64_t number, int result);
     void note(uint32_t volume, const char* kind, const Range& range) {

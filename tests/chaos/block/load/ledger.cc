@@ -57,7 +57,7 @@ struct Ledger::Sector {
     uint64_t maybe[kMaybe];  // changes since `acknowledged` with an unknown outcome
     uint8_t maybes;
     bool loose;   // a read may return any change from `stable` to `newest`
-    bool zeroed;  // these may include a change to zeroes
+    bool zeroed;  // these changes may include one to zeroes
 };
 
 std::optional<Ledger> Ledger::open(const std::string& path, uint32_t volume, uint64_t sectors) {

@@ -3,7 +3,7 @@
 //
 // Every change has an id. A write fills its sectors with {volume, sector, id}. A write of zeroes, a discard
 // and the cut of a volume have ids whose highest bit is set. The ledger is a file mapped into memory. Its
-// contents outlive the process, so that a restarted client can continue.
+// contents outlive the process, so a restarted client can continue.
 //
 //   acknowledged     only this content is allowed until the next change
 //   failed, or interrupted by a kill   may have taken effect: allowed until the next acknowledged change
@@ -52,7 +52,7 @@ class Ledger {
     uint32_t volume() const;
     uint64_t limit() const;  // sectors in use now
     void set_limit(uint64_t sectors);
-    // Odd while unsure. It changes with each change of that state.
+    // Odd while the ledger is unsure. It changes whenever that state changes.
     uint64_t epoch() const;
     uint64_t sectors() const;
     void set_unsure(bool unsure);

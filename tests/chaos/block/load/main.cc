@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// wss-chaos-load URI NUMBER COUNT SEED HISTORY-FILE [SECRET-FILE]: one client of a chaos run.
+// wss-chaos-load URI NUMBER COUNT SEED HISTORY-FILE [SECRET-FILE]: runs one client of a chaos run.
 //
 // Reads commands from standard input, one per line, and answers each with one line:
 //
@@ -85,7 +85,7 @@ class Commands {
         return "ok";
     }
 
-    // The target may be stopped, so this does not wait for the operations in flight.
+    // The target may be stopped, so this does not wait for operations in flight.
     std::string close(Loads::iterator found) {
         found->second->stop();
         closing_.emplace_back([load = std::move(found->second)]() mutable { load.reset(); });

@@ -81,8 +81,8 @@ VolumeLoad::Handle VolumeLoad::handle() {
     return handle_;
 }
 
-// Drops the handle of a volume that was deleted, so that the next operation opens the volume that has its
-// name then.
+// Drops the handle of a volume that was deleted. The next operation then opens the volume that has the name
+// at that time.
 void VolumeLoad::give_back(const Handle& used, int error) {
     wss_info info{};
     if (error == 0 || wss_get_info(used.get(), &info) != 0 || (info.flags & WSS_GONE) == 0) return;
@@ -209,7 +209,8 @@ void VolumeLoad::run(uint64_t seed) {
         ++active_;
         Operation operation = draw(random);
         Handle volume = client_.paused ? nullptr : handle();
-        // While the volume was being opened, it may have been deleted and another one created with its name.
+        // While the volume was being opened, it may have been deleted, and another volume created with its
+        // name.
         if (!volume || stopping_ || !begin(operation)) {
             --active_;
             std::this_thread::sleep_for(volume ? kNextDraw : kPause);

@@ -48,8 +48,8 @@ class VolumeLoad {
     void set_unsure(bool unsure);
     void loosen();
     void cut(uint64_t sectors, bool certain);
-    // Reads every sector in use of this client's part and flushes, with retries until the deadline. Returns
-    // an empty string, or the reason of the last failure. Call while the client is paused.
+    // Reads every sector of this client's part that is in use, and flushes. Retries until the deadline.
+    // Returns an empty string, or the reason of the last failure. Must be called while the client is paused.
     std::string verify(std::chrono::steady_clock::time_point deadline);
 
   private:
@@ -59,9 +59,9 @@ class VolumeLoad {
     struct Operation {
         Kind kind;
         Range range;
-        uint64_t token = 0;  // of the change or flush
-        uint64_t epoch = 0;  // of the ledger, when it began
-        uint64_t event = 0;  // of the history
+        uint64_t token = 0;  // token of the change or flush
+        uint64_t epoch = 0;  // the ledger's epoch when the operation began
+        uint64_t event = 0;  // number of the event in the history
     };
     void run(uint64_t seed);
     Handle handle();
