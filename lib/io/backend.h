@@ -85,6 +85,9 @@ class Backend {
     // is less than `bytes`. Beyond the new end reads fail with EIO, and writes, discards and write zeroes
     // with EFBIG. EFBIG has no other meaning.
     virtual Status resize(uint64_t bytes) = 0;
+    // The result of a resize() that failed with kTimedOut, once it is known. Until then, this and any other
+    // resize() fail with kBusy.
+    virtual Status late_resize() { return Status(Code::kInvalid, "no resize is late"); }
     // Checks whether resize() can succeed, as far as that can be known in advance. May block. The default
     // calls resize() with the current size.
     virtual Status may_resize() { return resize(limits().size); }
@@ -94,6 +97,9 @@ class Backend {
     // none runs after watch_size() returns.
     using SizeChanged = std::function<bool(uint64_t before, uint64_t after)>;
     virtual void watch_size(SizeChanged) {}
+    // True if others have shrunk and enlarged the storage, and `changed` has not acted on both yet. Until
+    // then, limits().size is the smaller size.
+    virtual bool hides_growth() const noexcept { return false; }
     // Returns why requests wait or fail, as a text for the operator. It is empty if there is no problem.
     virtual std::string trouble() const { return {}; }
     // True if the storage was lost, for example to another owner. This is permanent: copies of its contents

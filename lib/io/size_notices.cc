@@ -42,6 +42,8 @@ struct SizeNotices::State {
         reported = lowest = std::min(latest, known);
         set_size();
     }
+    // The size that the user has.
+    uint64_t user_size() const { return reporting_from != 0 ? reporting_from : reported; }
     void note(uint64_t bytes) { lowest = lowest == 0 ? bytes : std::min(lowest, bytes); }
     // The next notice: {before, after}.
     std::pair<uint64_t, uint64_t> take();
@@ -105,8 +107,13 @@ uint64_t SizeNotices::latest() const noexcept {
 
 bool SizeNotices::would_cut(uint64_t bytes) const noexcept {
     std::lock_guard lock(state_->m);
-    const uint64_t known = state_->reporting_from != 0 ? state_->reporting_from : state_->reported;
+    const uint64_t known = state_->user_size();
     return known != 0 && known < bytes && bytes < state_->latest;
+}
+
+bool SizeNotices::hides_growth() const noexcept {
+    std::lock_guard lock(state_->m);
+    return state_->lowest < std::min(state_->user_size(), state_->latest);
 }
 
 void SizeNotices::begin(uint64_t bytes) {

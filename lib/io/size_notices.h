@@ -44,6 +44,9 @@ class SizeNotices {
     // True if a resize to `bytes`, which the user takes for a growth, would cut off what others have added.
     bool would_cut(uint64_t bytes) const noexcept;
 
+    // As io::Backend::hides_growth().
+    bool hides_growth() const noexcept;
+
     // Sets the size to begin with, without a notice.
     void begin(uint64_t bytes);
     // Records that others resized the storage. Returns false and changes nothing if the user is resizing the

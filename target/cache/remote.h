@@ -187,6 +187,7 @@ class RemoteBackend final : public io::Backend {
     Result<std::unique_ptr<io::Queue>> open_queue(reactor::Reactor& reactor) override;
     Status resize(uint64_t bytes) override;
     void watch_size(SizeChanged changed) override { state_->watch(std::move(changed)); }
+    bool hides_growth() const noexcept override { return state_->hides_growth(); }
     std::string trouble() const override { return state_->trouble(); }
     bool lost() const noexcept override { return state_->is_lost(); }
     bool give_up() noexcept override { return state_->give_up(); }

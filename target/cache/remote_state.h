@@ -36,6 +36,7 @@ class RemoteState {
     std::string trouble() const;
     // Like io::Backend::watch_size().
     void watch(io::Backend::SizeChanged changed) { sizes_.watch(std::move(changed)); }
+    bool hides_growth() const noexcept { return sizes_.hides_growth(); }
 
     void report(uint64_t bytes, bool suspended, std::string trouble);
     // The reason why no RS serves the volume.

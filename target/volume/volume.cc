@@ -78,12 +78,6 @@ Volume::Volume(VolumeOptions options, Identity identity, std::unique_ptr<io::Bac
 
 Volume::~Volume() = default;
 
-void Volume::lose(uint64_t bytes) {
-    Loss none = Loss::kNone;
-    loss_.compare_exchange_strong(none, part_.load() == 0 && is_all_of(bytes) ? Loss::kOfAll : Loss::kOfPart,
-                                  std::memory_order_acq_rel);
-}
-
 std::span<std::byte> Volume::memory() const {
     std::span<std::byte> all = backend_->memory();
     return all.first(std::min<size_t>(all.size(), size()));

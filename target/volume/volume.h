@@ -120,11 +120,14 @@ class Volume : public ListNode<> {
         if (!std::exchange(closing_, true)) backend_->begin_close();
     }
     void end_waits() noexcept { backend_->end_waits(); }
-    // How much of the lost storage the volume covered. The backend may no longer report that.
-    enum class Loss : uint8_t { kNone, kOfPart, kOfAll };
-    // `bytes`: the last known size of its storage. Only the first call has an effect.
-    void lose(uint64_t bytes);
-    bool lost_all() const { return loss_.load(std::memory_order_acquire) == Loss::kOfAll; }
+    // kOfUnknownSize: a reopened volume keeps its size, because nobody knows whether that was all of the
+    // storage.
+    enum class Loss : uint8_t { kNone, kOfUnknownSize, kOfKnownSize };
+    // Only the first call has an effect.
+    void lose(Loss loss) {
+        Loss none = Loss::kNone;
+        loss_.compare_exchange_strong(none, loss, std::memory_order_acq_rel);
+    }
 
     // Immutable.
     const VolumeOptions options_;  // size and read_only are those of its creation

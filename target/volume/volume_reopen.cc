@@ -35,6 +35,9 @@ class VolumeSet::LostVolume {
     Status give_up();
     // Observers drop their copies of its contents. `look_only`: they only report whether they would.
     Status drop_contents(bool give_up_dirty, bool look_only);
+    // True if others took storage that the volume covered entirely. The caller has the turn of the volume, so
+    // no change of its size is in progress.
+    bool covered_all() const;
     // Copies the settings of the volume to `made`. Changes of settings are then refused until the reopening
     // ends. A failure changes nothing.
     Status hand_over_to(Record& made);
@@ -76,6 +79,14 @@ Status VolumeSet::LostVolume::give_up() {
     return Status::ok();
 }
 
+// A volume that the operator was shrinking was becoming a part of its storage.
+bool VolumeSet::LostVolume::covered_all() const {
+    std::lock_guard lock(set_.m_);
+    auto known = set_.known_.find(name_);
+    const bool is_part = volume_->part_ != 0 || (known != set_.known_.end() && known->second.sizes.part != 0);
+    return volume_->loss_.load(std::memory_order_acquire) == Volume::Loss::kOfKnownSize && !is_part;
+}
+
 Status VolumeSet::LostVolume::not_lost() const {
     const std::string trouble = volume_->backend().trouble();
     if (trouble.empty())
@@ -102,7 +113,7 @@ Status VolumeSet::LostVolume::drop_contents(bool give_up_dirty, bool look_only) 
 }
 
 // Creates the volume as a start would, on an open backend.
-Result<VolumeSet::RecordPtr> VolumeSet::make_again(const Record& lost, const Volume& volume,
+Result<VolumeSet::RecordPtr> VolumeSet::make_again(const Record& lost, const Volume& volume, bool covered_all,
                                                    std::unique_ptr<io::Backend> backend) {
     auto record = std::make_shared<Record>();
     {
@@ -112,7 +123,7 @@ Result<VolumeSet::RecordPtr> VolumeSet::make_again(const Record& lost, const Vol
     record->options.create = false;
     record->options.block_size = volume.block_size();
     // A volume that covered all of its storage still does.
-    record->options.size = volume.lost_all() ? 0 : volume.size();
+    record->options.size = covered_all ? 0 : volume.size();
     record->grow = false;
     record->identity = lost.identity;
     record->configured_size = lost.configured_size;
@@ -120,7 +131,7 @@ Result<VolumeSet::RecordPtr> VolumeSet::make_again(const Record& lost, const Vol
     record->part = volume.part_.load();
     record->reopening = true;
     WSS_TRY(make_volume(*record, std::move(backend)));
-    record->volume->takes_all_ = volume.lost_all();
+    record->volume->takes_all_ = covered_all;
     record->options.size = lost.options.size;
     return record;
 }
@@ -219,14 +230,14 @@ Status VolumeSet::reopen(const std::string& name, const ReopenOptions& how) {
                                                           .steal = how.steal,
                                                           .given_up = lost->removed});
     if (!backend) return backend.status().within("volume " + name);
-    auto made = make_again(*lost, *volume, std::move(*backend));
+    const bool covered_all = former.covered_all();
+    auto made = make_again(*lost, *volume, covered_all, std::move(*backend));
     if (!made) return made.status();
     const std::shared_ptr<Volume> again = (*made)->volume;
     // The checks above ensure that observers no longer refuse.
     WSS_TRY(former.give_up());
     if (!how.steal) WSS_TRY(former.drop_contents(how.give_up_dirty, false));
     WSS_TRY(former.hand_over_to(**made));
-    const bool lost_all = volume->lost_all();
     former.let_go();
     WSS_TRY(wait_for("reopening volume " + name, [&](Done done) { replace(lost, *made, std::move(done)); }));
     {
@@ -237,7 +248,7 @@ Status VolumeSet::reopen(const std::string& name, const ReopenOptions& how) {
     if (!now.lost()) {
         // Size notices that came before the new volume replaced the old one had no effect. A volume that was
         // given up does not shrink to storage that may be the wrong one.
-        if (was_lost) follow_backend(name, again.get(), lost_all ? again->size() : 0, now.limits().size);
+        if (was_lost) follow_backend(name, again.get(), covered_all ? again->size() : 0, now.limits().size);
         return Status::ok();
     }
     return failure(Code::kRefused, "volume {}: its storage still has another owner: {}", name, now.trouble());

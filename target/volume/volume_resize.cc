@@ -31,7 +31,12 @@ struct VolumeSet::Resize {
     uint64_t cut_from = 0;   // see RecordedSizes
     bool follows = false;    // its storage has that size already, and is not changed
     bool shrunk = false;     // storage has shrunk to `shrink_to`
+    bool waits = false;      // storage has not answered its resize in time
+    uint64_t former_storage = 0;  // its size before it grows
     bool grows() const { return bytes > shrink_to; }
+    static Result<Resize> take_turn(VolumeSet& set, const std::string& name);
+    Status plan(const VolumeSet& set, uint64_t to, bool is_following);
+    Status resize_backend(uint64_t to);
     void note_part() const;
     uint64_t size_to_require(uint64_t now, bool is_all) const;
     Status carry_out(VolumeSet& set);
@@ -59,11 +64,29 @@ uint64_t VolumeSet::Resize::size_to_require(uint64_t now, bool is_all) const {
     return turn->record->keeps_size || !is_all ? now : 0;
 }
 
-Result<VolumeSet::Resize> VolumeSet::begin_resize(const std::string& name, uint64_t bytes, bool follows) {
-    std::lock_guard lock(m_);
-    auto record = find_live(name);
+// Resizes the storage, or takes the result of the attempt that was not answered in time. A second attempt
+// would undo what others have done to the storage since.
+Status VolumeSet::Resize::resize_backend(uint64_t to) {
+    io::Backend& backend = volume->backend();
+    Status resized = waits ? backend.late_resize() : backend.resize(to);
+    waits = resized.code() == Code::kTimedOut || (waits && resized.code() == Code::kBusy);
+    return resized;
+}
+
+// Until the result is destroyed, no other change of the volume's size begins, and no reopening.
+Result<VolumeSet::Resize> VolumeSet::Resize::take_turn(VolumeSet& set, const std::string& name) {
+    std::lock_guard lock(set.m_);
+    auto record = set.find_live(name);
     if (!record) return record.status();
-    const std::shared_ptr<Volume>& volume = (*record)->volume;
+    if ((*record)->resizing.exchange(true))
+        return failure(Code::kBusy, "volume {}: another resize is still in progress; try again", name);
+    return Resize{.name = name, .volume = (*record)->volume, .turn = std::make_shared<Turn>(*record)};
+}
+
+// Determines the steps to the size `to`.
+Status VolumeSet::Resize::plan(const VolumeSet& set, uint64_t to, bool is_following) {
+    bytes = to;
+    follows = is_following;
     if (bytes == 0 || bytes % volume->block_size() != 0)
         return failure(Code::kInvalid, "volume {}: size {} is not a positive multiple of its block size {}",
                        name, bytes, volume->block_size());
@@ -72,17 +95,16 @@ Result<VolumeSet::Resize> VolumeSet::begin_resize(const std::string& name, uint6
             Code::kInvalid,
             "volume {}: its storage is lost or has another owner: first run wssctl volume reopen {}", name,
             name);
+    if (!follows && volume->backend().hides_growth())
+        return failure(Code::kBusy,
+                       "volume {}: others have shrunk and enlarged its storage, and the volume has not "
+                       "followed yet; try again",
+                       name);
     const uint64_t size = volume->size(), backend_size = volume->backend().limits().size;
-    auto known = known_.find(name);
-    const bool shrinking = known != known_.end() && known->second.sizes.shrinking;
-    if ((*record)->resizing.exchange(true))
-        return failure(Code::kBusy, "volume {}: another resize is still in progress; try again", name);
-    Resize change{.name = name,
-                  .volume = volume,
-                  .turn = std::make_shared<Turn>(*record),
-                  .bytes = bytes,
-                  .follows = follows};
-    if (bytes < size || shrinking) change.shrink_to = std::min(bytes, size);
+    std::lock_guard lock(set.m_);
+    auto known = set.known_.find(name);
+    const bool shrinking = known != set.known_.end() && known->second.sizes.shrinking;
+    if (bytes < size || shrinking) shrink_to = std::min(bytes, size);
     if (!follows && bytes < size && backend_size < bytes)
         return failure(Code::kRefused,
                        "volume {}: its storage has only {}: choose at most that, or wait until the volume "
@@ -90,19 +112,25 @@ Result<VolumeSet::Resize> VolumeSet::begin_resize(const std::string& name, uint6
                        name, readable_size(backend_size));
     // An incomplete shrink is abandoned if others have resized the storage since, because it would destroy
     // their data.
-    if (follows) return change;
+    if (follows) return Status::ok();
     // During a shrink the backend may still have its former size, whatever it reports now.
     const uint64_t pending = shrinking ? known->second.sizes.cut_from : 0;
     if (pending != 0 && (backend_size == size || backend_size == pending))
-        change.cut_from = pending;
-    else if (change.shrink_to != 0 && change.shrink_to < std::min(size, backend_size) &&
+        cut_from = pending;
+    else if (shrink_to != 0 && shrink_to < std::min(size, backend_size) &&
              !volume->is_less_than(backend_size))
-        change.cut_from = backend_size;  // a larger file is only partly the volume's
-    if (change.cut_from != 0 && change.grows())
+        cut_from = backend_size;  // a larger file is only partly the volume's
+    if (cut_from != 0 && grows())
         return failure(Code::kRefused,
                        "volume {}: a shrink to {} is incomplete, and data beyond that would reappear: wssctl "
                        "volume resize {} {} shrinks its storage first",
                        name, readable_size(size), name, size);
+    return Status::ok();
+}
+
+Result<VolumeSet::Resize> VolumeSet::begin_resize(const std::string& name, uint64_t bytes, bool follows) {
+    auto change = Resize::take_turn(*this, name);
+    if (change) WSS_TRY(change->plan(*this, bytes, follows));
     return change;
 }
 
@@ -158,10 +186,10 @@ void VolumeSet::drop_beyond(const Resize& change, Done done) {
 }
 
 // Shrinks the storage and drops the record of the shrink. Storage that others have shrunk is not changed.
-Status VolumeSet::end_shrink(const Resize& change) {
-    io::Backend& backend = change.volume->backend();
-    if (change.cut_from != 0 && backend.limits().size >= change.shrink_to) {
-        Status cut = backend.resize(change.shrink_to);
+Status VolumeSet::end_shrink(Resize& change) {
+    const io::Backend& backend = change.volume->backend();
+    if (change.cut_from != 0 && (change.waits || backend.limits().size >= change.shrink_to)) {
+        Status cut = change.resize_backend(change.shrink_to);
         if (!cut && !change.check_wanted(*this)) return cut;
         if (!cut && cut.code() != Code::kTimedOut && cut.code() != Code::kBusy)
             return failure(cut.code(),
@@ -192,13 +220,13 @@ Status VolumeSet::end_shrink(const Resize& change) {
     return Status::ok();
 }
 
-Status VolumeSet::grow(const Resize& change) {
+Status VolumeSet::grow(Resize& change) {
     Volume& volume = *change.volume;
     io::Backend& backend = volume.backend();
-    const uint64_t backend_size = backend.limits().size;
-    const bool longer = change.bytes > backend_size;
+    if (!change.waits) change.former_storage = backend.limits().size;
+    const bool longer = change.bytes > change.former_storage;
     if (longer && change.follows) return failure(Code::kBusy, "its storage became smaller meanwhile");
-    if (longer) WSS_TRY(backend.resize(change.bytes));
+    if (longer) WSS_TRY(change.resize_backend(change.bytes));
     std::span<std::byte> memory = backend.memory();
     if (volume.extension() != nullptr && !memory.empty())
         WSS_TRY(volume.extension_->memory_grows(memory.first(std::min<size_t>(memory.size(), change.bytes))));
@@ -217,7 +245,7 @@ Status VolumeSet::grow(const Resize& change) {
         // A change that follows storage is repeated, and Following logs the reason.
         if (Status again = save(); !again && !change.follows) log::error("{}", again.to_string());
         changing.unlock();  // storage may not answer
-        if (Status back = longer ? backend.resize(backend_size) : Status::ok(); !back)
+        if (Status back = longer ? backend.resize(change.former_storage) : Status::ok(); !back)
             log::warning("volume {}: {}", change.name, back.to_string());
         return saved.within("it was not changed");
     }
@@ -230,7 +258,7 @@ Status VolumeSet::grow(const Resize& change) {
 void VolumeSet::resize_async(const std::string& name, uint64_t bytes, Done done) {
     auto begun = begin_resize(name, bytes, false);
     if (!begun) return done(begun.status());
-    auto grow_it = [this, change = *begun, done](const Status& before) {
+    auto grow_it = [this, change = *begun, done](const Status& before) mutable {
         if (!before) return done(before);
         if (!change.grows()) return done(before);
         if (Status grown = grow(change); !grown) return done(grown.within("volume " + change.name));
@@ -240,7 +268,7 @@ void VolumeSet::resize_async(const std::string& name, uint64_t bytes, Done done)
     if (begun->shrink_to == 0) return grow_it(Status::ok());
     if (Status saved = begin_shrink(*begun); !saved) return done(saved);
     // After the set's destruction `dropped` is a failure, and the set is not used.
-    drop_beyond(*begun, [this, change = *begun, grow_it](const Status& dropped) {
+    drop_beyond(*begun, [this, change = *begun, grow_it](const Status& dropped) mutable {
         grow_it(dropped ? end_shrink(change) : dropped);
     });
 }
@@ -302,8 +330,8 @@ Status VolumeSet::Resize::carry_on(VolumeSet& set, const std::stop_token& stop) 
         WSS_TRY(check_wanted(set));
         Status resized = resize_storage(set);
         if (resized) return notify(set);
-        // kBusy: storage still executes the former attempt. A change that follows storage ends here, because
-        // storage repeats its notice.
+        // kBusy: storage still executes the resize. A change that follows storage ends here, because storage
+        // repeats its notice.
         if (follows || (resized.code() != Code::kTimedOut && resized.code() != Code::kBusy)) return resized;
         std::unique_lock lock(m);
         stopped.wait_for(lock, stop, kLookAgain, [] { return false; });
@@ -364,14 +392,15 @@ void VolumeSet::Record::end_shrink(VolumeSet& set) const {
     auto change = set.begin_resize(options.name, volume->size(), true);
     if (!change) return;  // another change, which ends the shrink, has begun
     const auto dropped = Begun::begin([&](Done done) { set.drop_beyond(*change, std::move(done)); });
-    const Status begun = set.late_ends_.begin([&set, change = *change, dropped](const std::stop_token& stop) {
-        if (!dropped->wait(stop)) return;
-        Status ended = set.end_of(*dropped, "ending the shrink of volume " + change.name);
-        if (ended) ended = set.end_shrink(change);
-        if (!ended)
-            log::info("volume {}: its shrink stays recorded as incomplete: {}", change.name,
-                      ended.to_string());
-    });
+    const Status begun =
+        set.late_ends_.begin([&set, change = *change, dropped](const std::stop_token& stop) mutable {
+            if (!dropped->wait(stop)) return;
+            Status ended = set.end_of(*dropped, "ending the shrink of volume " + change.name);
+            if (ended) ended = set.end_shrink(change);
+            if (!ended)
+                log::info("volume {}: its shrink stays recorded as incomplete: {}", change.name,
+                          ended.to_string());
+        });
     if (!begun)
         log::warning("volume {}: its shrink stays recorded as incomplete: {}", options.name,
                      begun.to_string());
@@ -384,16 +413,15 @@ std::shared_ptr<const AccessList> nobody() {
 // Another owner took the storage. No initiator may use the volume, so that cache engines return no stale data
 // either. Access that the operator sets meanwhile takes effect after a reopening. A volume that is not found,
 // because it has yet to replace another one, is checked by serve().
+//
+// `bytes`: the last known size of the storage; 0: unknown.
 bool VolumeSet::storage_lost(const std::string& name, const Volume* volume, uint64_t bytes) {
     std::shared_ptr<Volume> live;
     {
         std::lock_guard lock(m_);
         auto found = records_.find(name);
         if (found == records_.end() || found->second->volume.get() != volume) return true;
-        // A volume that covered all of its storage, and has begun to follow it, is smaller already.
-        auto known = known_.find(name);
-        const bool follows = known != known_.end() && known->second.sizes.followed;
-        found->second->volume->lose(follows ? volume->size() : bytes);
+        found->second->volume->lose(bytes != 0 ? Volume::Loss::kOfKnownSize : Volume::Loss::kOfUnknownSize);
         if (found->second->state == Record::State::kLive) live = found->second->volume;
     }
     log::error(
@@ -443,15 +471,17 @@ struct VolumeSet::Following {
 // The storage was resized elsewhere, or its size has become known (`before` is 0). A volume that covers all
 // of it takes the new size. A volume on a part of it shrinks with it, and never exceeds the size that the
 // operator gave it. A volume that is being created, or has yet to replace another one, is resized when it is
-// live.
+// live. A change of the volume's size that is in progress ends first.
 bool VolumeSet::follow_backend(const std::string& name, const Volume* volume, uint64_t before,
                                uint64_t after) {
-    auto live = hold_live(name);
-    if (!live || live->get() != volume) return false;
+    auto change = Resize::take_turn(*this, name);
+    if (!change || change->volume.get() != volume) return false;
     if (volume->lost()) return true;
+    // The operator's resize has overtaken this notice. If the storage has shrunk, it repeats the notice.
+    if (volume->backend().limits().size > after) return false;
     const uint64_t size = volume->size();
     if (before == 0 && volume->takes_all_) before = size;
-    if (before == 0 && volume->fit(after) > size) (*live)->part_ = size;
+    if (before == 0 && volume->fit(after) > size) change->volume->part_ = size;
     uint64_t bytes = volume->fit(after);
     if (!volume->is_all_of(before) && bytes > size) bytes = size;
     const Following following{*this, name, volume};
@@ -459,8 +489,8 @@ bool VolumeSet::follow_backend(const std::string& name, const Volume* volume, ui
         following.note(after, Status::ok());
         return true;
     }
-    auto change = begin_resize(name, bytes, true);
-    const Status status = change ? change->carry_out(*this) : change.status();
+    Status status = change->plan(*this, bytes, true);
+    if (status) status = change->carry_out(*this);
     if (status || status.code() != Code::kBusy) following.note(after, status);
     return status.is_ok();
 }

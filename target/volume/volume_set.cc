@@ -296,7 +296,7 @@ void VolumeSet::serve(const RecordPtr& record, Done done) {
         // Storage reports its loss only once. A report that came before this volume was live found no live
         // record and had no effect, so the loss takes effect here. Notices of a changed size are repeated.
         if (record->volume->backend().lost()) {
-            record->volume->lose(record->storage_bytes);
+            record->volume->lose(Volume::Loss::kOfKnownSize);
             record->sizes.forget_cut();
         }
         Known& known = known_[record->options.name];

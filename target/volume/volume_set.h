@@ -201,7 +201,7 @@ class VolumeSet {
     bool storage_lost(const std::string& name, const Volume* volume, uint64_t bytes);
     // volume_reopen.cc
     class LostVolume;
-    Result<RecordPtr> make_again(const Record& lost, const Volume& volume,
+    Result<RecordPtr> make_again(const Record& lost, const Volume& volume, bool covered_all,
                                  std::unique_ptr<io::Backend> backend);
     void replace(const RecordPtr& lost, const RecordPtr& made, Done done);
     // volume_remove.cc
@@ -211,8 +211,8 @@ class VolumeSet {
     Result<Resize> begin_resize(const std::string& name, uint64_t bytes, bool follows);
     Status begin_shrink(const Resize& change);
     void drop_beyond(const Resize& change, Done done);
-    Status end_shrink(const Resize& change);
-    Status grow(const Resize& change);
+    Status end_shrink(Resize& change);
+    Status grow(Resize& change);
 
     bool is_being_deleted(const std::string& name) const;  // m_ held
     void end_deletion(uint64_t wwid);

@@ -92,6 +92,22 @@ TEST_F(Resize, is_refused_at_once_while_the_previous_resize_is_unanswered) {
     EXPECT_EQ(ceph_.size(), 32 * kObject);
 }
 
+// The caller can wait for it without a second resize, which would undo a resize by others after the first.
+TEST_F(Resize, that_is_answered_late_reports_its_result) {
+    open("resize_timeout=1");
+    EXPECT_EQ(backend_->late_resize().code(), Code::kInvalid) << "no resize has begun";
+    ceph_.hold(Kind::kResize);
+    EXPECT_EQ(backend_->resize(128 * kObject).code(), Code::kTimedOut);
+    EXPECT_EQ(backend_->late_resize().code(), Code::kBusy);
+    ceph_.release();
+    Status late = backend_->late_resize();
+    EXPECT_TRUE(
+        wait_for([&] { return late.code() != Code::kBusy || (late = backend_->late_resize(), false); }));
+    EXPECT_TRUE(late) << late.to_string();
+    EXPECT_EQ(ceph_.size(), 128 * kObject);
+    EXPECT_EQ(backend_->late_resize().code(), Code::kInvalid) << "the result is taken once";
+}
+
 // A may_resize() that Ceph answered late does not block the next one.
 TEST_F(Resize, can_be_repeated_when_ceph_answers_again) {
     open("resize_timeout=1");

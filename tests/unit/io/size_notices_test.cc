@@ -239,6 +239,36 @@ TEST(SizeNotices, storage_that_is_smaller_than_its_user_knows_is_taken_as_it_is)
     EXPECT_EQ(notices.size(), 8u);
 }
 
+TEST(SizeNotices, a_growth_after_a_shrink_is_hidden_until_the_user_has_acted_on_the_shrink) {
+    SizeNotices notices;
+    ASSERT_TRUE(notices.start(16));
+    User user;
+    user.hold();
+    notices.watch([&](uint64_t before, uint64_t after) { return user.heard(before, after); });
+    notices.changed(8);
+    user.wait_for(1);
+    EXPECT_FALSE(notices.hides_growth());
+    notices.changed(32);
+    EXPECT_TRUE(notices.hides_growth()) << "the user has not acted on the shrink yet";
+    user.let_go();
+    user.wait_for(2);
+    while (notices.hides_growth()) std::this_thread::yield();
+    EXPECT_EQ(notices.size(), 32u);
+    notices.watch({});
+}
+
+TEST(SizeNotices, a_growth_alone_is_not_hidden) {
+    SizeNotices notices;
+    ASSERT_TRUE(notices.start(16));
+    User user;
+    user.hold();
+    notices.watch([&](uint64_t before, uint64_t after) { return user.heard(before, after); });
+    notices.changed(32);
+    EXPECT_FALSE(notices.hides_growth());
+    user.let_go();
+    notices.watch({});
+}
+
 TEST(SizeNotices, without_a_user_the_last_size_counts) {
     SizeNotices notices;
     ASSERT_TRUE(notices.start(16));

@@ -32,7 +32,9 @@ struct Shared {
     bool refuses = false;                   // opening fails
     bool taken = false;                     // the newest backend has lost the storage
     bool elsewhere = false;                 // only another node can shut out the owner
-    bool silent = false;                    // resizes time out
+    std::atomic<bool> silent = false;       // resizes time out
+    std::atomic<int> resizes = 0;           // requested so far
+    bool hides_growth = false;              // others have shrunk and enlarged it
     bool refuses_resizes = false;           // resizes fail
     bool awaits = false, given_up = false;  // waits for its owner; the operator has given up the wait
     bool slow = false;                      // reports trouble, but is not lost
@@ -61,12 +63,19 @@ class SharedBackend final : public io::Backend {
         return ram_->open_queue(reactor);
     }
     Status resize(uint64_t bytes) override {
+        ++shared_.resizes;
+        asked_ = bytes;
         if (shared_.silent && bytes != shared_.size) return Status(Code::kTimedOut, "no answer");
         if (shared_.refuses_resizes && bytes != shared_.size)
             return Status(Code::kExhausted, "the pool is full");
         if (bytes != shared_.size) shared_.let_happen();
         return shared_.size = bytes, Status::ok();
     }
+    Status late_resize() override {
+        if (shared_.silent) return Status(Code::kBusy, "no answer");
+        return shared_.size = asked_, Status::ok();
+    }
+    bool hides_growth() const noexcept override { return shared_.hides_growth; }
     void watch_size(SizeChanged changed) override {
         if (shared_.newest == this) shared_.changed = std::move(changed);
         if (shared_.offers) shared_.at_most = 0;
@@ -87,6 +96,7 @@ class SharedBackend final : public io::Backend {
 
   private:
     Shared& shared_;
+    uint64_t asked_ = 0;  // the size that the last resize requested
     const std::unique_ptr<io::Backend> ram_;
 };
 

@@ -34,6 +34,69 @@ TEST_F(OnSharedStorage, a_busy_volume_reports_that_it_could_not_adopt_the_size_a
     EXPECT_EQ(set_->find("a")->size, uint64_t{256 << 10});
 }
 
+// The operator's resize overtakes the notice of another one.
+TEST_F(OnSharedStorage, a_volume_does_not_follow_a_size_that_the_storage_had_before_its_own_resize) {
+    ASSERT_TRUE(create("a"));
+    ASSERT_TRUE(resize("a", 3 << 20));
+    EXPECT_FALSE(follows(1 << 20, 2 << 20));
+    EXPECT_EQ(set_->find("a")->size, uint64_t{3 << 20});
+}
+
+// The resize of the storage is complete, but the volume still has its former size.
+class WhileAGrowthIsSaved : public OnSharedStorage {
+  protected:
+    void SetUp() override {
+        make_set({.state = locked(folder_.file("state.json")), .write = [&](const StateLock&, const auto&) {
+                      if (auto others = std::exchange(others_, {})) others();
+                      return Status::ok();
+                  }});
+        ASSERT_TRUE(set_->restore());
+        ASSERT_TRUE(create("a"));
+    }
+    std::function<void()> others_;
+};
+
+TEST_F(WhileAGrowthIsSaved, a_shrink_by_others_is_followed_later) {
+    others_ = [&] {
+        shared_.size = 1536 << 10;
+        EXPECT_FALSE(shared_.changed(2 << 20, 1536 << 10)) << "the notice is not repeated";
+    };
+    ASSERT_TRUE(resize("a", 2 << 20));
+    EXPECT_TRUE(follows(2 << 20, 1536 << 10));
+    EXPECT_EQ(set_->find("a")->size, uint64_t{1536 << 10});
+}
+
+TEST_F(WhileAGrowthIsSaved, a_loss_leaves_a_volume_that_takes_all_of_its_storage_when_reopened) {
+    others_ = [&] { EXPECT_TRUE(shared_.changed(2 << 20, 0)); };
+    ASSERT_TRUE(resize("a", 2 << 20));
+    shared_.left = 1 << 20;
+    ASSERT_TRUE(reopen("a"));
+    EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 20});
+}
+
+// The second attempt would undo what others have done to the storage after the first.
+TEST_F(OnSharedStorage, a_growth_that_outlasts_its_command_is_requested_once) {
+    ASSERT_TRUE(create("a"));
+    shared_.silent = true;
+    EXPECT_EQ(resize("a", 2 << 20).code(), Code::kTimedOut);
+    shared_.silent = false;
+    const Nanoseconds deadline = clock_.now() + io::test::kPatience;
+    while (set_->find("a")->size != 2 << 20 && clock_.now() < deadline) reactor_.step();
+    EXPECT_EQ(set_->find("a")->size, uint64_t{2 << 20});
+    EXPECT_EQ(shared_.resizes, 1);
+}
+
+// The volume does not know the size of its storage, so it could neither refuse the resize nor carry it out.
+TEST_F(OnSharedStorage, a_volume_is_not_resized_before_it_has_followed_a_shrink_and_a_growth) {
+    ASSERT_TRUE(create("a"));
+    shared_.hides_growth = true;
+    EXPECT_EQ(resize("a", 512 << 10).code(), Code::kBusy);
+    EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 20});
+    EXPECT_TRUE(follows(1 << 20, 1 << 20)) << "the volume follows meanwhile";
+    shared_.hides_growth = false;
+    EXPECT_TRUE(resize("a", 512 << 10));
+}
+
 TEST_F(OnSharedStorage, a_volume_that_is_being_created_reports_that_it_could_not_adopt_the_size) {
     VolumeOptions options;
     options.name = "a";

@@ -279,6 +279,25 @@ TEST_F(ShrinkCutOff, a_loss_while_engines_are_away_leaves_the_volume_on_all_of_t
     stop();
 }
 
+// The storage repeats its notice a second after the volume could not follow it.
+TEST_F(ShrinkCutOff, a_loss_before_the_notice_is_repeated_leaves_the_volume_on_all_of_the_storage) {
+    shared_.size = 2 << 20;
+    start();
+    engines_.away = true;
+    shared_.size = 1 << 20;
+    EXPECT_FALSE(follows(2 << 20, 1 << 20));
+    engines_.away = false;
+    std::exchange(engines_.kept, nullptr)->done();
+    expect_ended();
+    EXPECT_EQ(size(), uint64_t{1 << 20});
+    EXPECT_TRUE(follows(2 << 20, 0));
+    shared_.left = 512 << 10;
+    Status reopened = reopen("disk");
+    EXPECT_TRUE(reopened) << reopened.to_string();
+    EXPECT_EQ(size(), uint64_t{512 << 10});
+    stop();
+}
+
 TEST_F(ShrinkCutOff, a_shrink_that_overtakes_one_by_others_shrinks_the_storage) {
     shared_.size = 4 << 20;
     start();

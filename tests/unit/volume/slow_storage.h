@@ -37,8 +37,14 @@ class SlowBackend final : public io::Backend {
         if (slow_.refuses) return Status(Code::kIo, "storage refuses");
         const bool repeated = at_most_ != UINT64_MAX;
         at_most_ = slow_.silent ? std::min(bytes, inner_->limits().size) : UINT64_MAX;
+        asked_ = bytes;
         if (slow_.silent) return Status(repeated ? Code::kBusy : Code::kTimedOut, "storage does not answer");
         return inner_->resize(bytes);
+    }
+    Status late_resize() override {
+        if (slow_.silent) return Status(Code::kBusy, "storage does not answer");
+        at_most_ = UINT64_MAX;
+        return inner_->resize(asked_);
     }
     void watch_size(SizeChanged changed) override { slow_.changed = std::move(changed); }
     std::string describe() const override { return "slow"; }
@@ -47,6 +53,7 @@ class SlowBackend final : public io::Backend {
     Slow& slow_;
     const std::unique_ptr<io::Backend> inner_;
     std::atomic<uint64_t> at_most_{UINT64_MAX};  // lower while a resize is in progress
+    std::atomic<uint64_t> asked_{0};             // the size that the last resize requested
 };
 
 }  // namespace wss::volume

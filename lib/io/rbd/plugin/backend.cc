@@ -139,21 +139,29 @@ Status RbdBackend::resize(uint64_t bytes) {
     if (client_->read_only()) return failure(Code::kPermission, "{} is opened read-only", describe());
     // During a resize size() is a limit for requests, not the size of the image.
     if (bytes == client_->size() && !client_->is_resizing()) return Status::ok();
-    return bounded([client = client_, bytes] { return client->resize(bytes); },
-                   "the volume was removed meanwhile, and Ceph may still resize the image");
+    return bounded(
+        resize_, [client = client_, bytes] { return client->resize(bytes); },
+        "the volume was removed meanwhile, and Ceph may still resize the image");
+}
+
+Status RbdBackend::late_resize() {
+    if (!resize_.is_started()) return Backend::late_resize();
+    if (auto done = resize_.wait_until(std::chrono::steady_clock::now())) return *done;
+    return failure(Code::kBusy, "{}: Ceph has not answered the resize yet: see ceph -s", describe());
 }
 
 Status RbdBackend::may_resize() {
     if (client_->read_only()) return failure(Code::kPermission, "{} is opened read-only", describe());
-    return bounded([client = client_] { return client->may_resize(); }, "the volume was removed meanwhile");
+    BoundedCall begun;
+    return bounded(
+        begun, [client = client_] { return client->may_resize(); }, "the volume was removed meanwhile");
 }
 
 // Returns after resize_timeout at the latest. Returns early when the client is lost or the volume is removed,
 // because the reopening or the removal waits for this call.
-Status RbdBackend::bounded(std::function<Status()> call, std::string_view removed) const {
+Status RbdBackend::bounded(BoundedCall& begun, std::function<Status()> call, std::string_view removed) const {
     const uint32_t limit = client_->options().resize_timeout;
     if (ends_.load()) return failure(Code::kClosed, "{}: the volume was removed", describe());
-    BoundedCall begun;
     WSS_TRY(begun.start(std::move(call)).within(describe()));
     if (auto done = begun.wait_while_program_runs(in_seconds(limit),
                                                   [this] { return client_->lost() || ends_.load(); }))

@@ -25,8 +25,10 @@ class RbdBackend final : public Backend {
     Limits limits() const noexcept override;
     Result<std::unique_ptr<Queue>> open_queue(reactor::Reactor& reactor) override;
     Status resize(uint64_t bytes) override;
+    Status late_resize() override;
     Status may_resize() override;
     void watch_size(SizeChanged changed) override { client_->watch_size(std::move(changed)); }
+    bool hides_growth() const noexcept override { return client_->hides_growth(); }
     std::string trouble() const override { return client_->trouble(); }
     bool lost() const noexcept override { return client_->lost(); }
     bool suspended() const noexcept override { return client_->suspended(); }
@@ -42,11 +44,12 @@ class RbdBackend final : public Backend {
     Status fit(const OpenOptions& options, Deadline limit);
     Status grow(uint64_t bytes, const OpenOptions& options, Deadline limit);
     Status check_new_size(uint64_t bytes) const;
-    // `removed`: the error if end_waits() ends the wait.
-    Status bounded(std::function<Status()> call, std::string_view removed) const;
+    // Makes a call that changes the image. `removed`: the error if end_waits() ends the wait.
+    Status bounded(BoundedCall& begun, std::function<Status()> call, std::string_view removed) const;
 
     const std::shared_ptr<Client> client_;
     std::atomic<bool> ends_{false};
+    BoundedCall resize_;  // the last resize()
     std::optional<Client::Closing> closing_;
 };
 

@@ -71,6 +71,8 @@ class BoundedCall {
         return Status::ok();
     }
 
+    // True after start() until the result is taken.
+    bool is_started() const { return answer_.valid(); }
     // Returns the result of the call, which can be taken once, or nullopt if the call has not returned.
     std::optional<Status> wait_until(Deadline deadline) {
         if (answer_.wait_until(deadline) != std::future_status::ready) return std::nullopt;

@@ -110,6 +110,7 @@ class Client {
     Status may_resize();
     bool is_resizing() const { return resizing_.load() != Resizing::kNo; }
     void watch_size(Backend::SizeChanged changed) { sizes_.watch(std::move(changed)); }
+    bool hides_growth() const noexcept { return sizes_.hides_growth(); }
 
     bool lost() const { return loss_.load(std::memory_order_acquire) != Loss::kNone; }
     // Only the first loss counts. Does not block.
