@@ -144,6 +144,8 @@ struct OpenOptions {
     // Begin with at most this size; 0: no limit. A larger size is reported afterwards, as by watch_size().
     // Only for storage that others may resize.
     uint64_t at_most = 0;
+    // The block of the user, in bytes. Storage that others make smaller than one block is lost.
+    uint32_t block = 512;
     bool any_size = false;  // `size` is from before others took the storage: a different size is allowed
     bool steal = false;     // shut out a live owner, where storage has one owner at a time
     std::string owner;      // identifies the opener across restarts; empty: a new owner

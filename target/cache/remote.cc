@@ -278,7 +278,7 @@ Result<std::unique_ptr<io::Backend>> RemoteBackend::open(StorageNodes& nodes, re
     if (options.size == 0)
         return failure(Code::kInvalid, "rs:{} needs a size, for example rs:{},size=100G", name, name);
     if (options.steal) return not_here(name);
-    auto state = RemoteState::create(options.size);
+    auto state = RemoteState::create(options.size, std::max<uint32_t>(options.block, 512));
     if (!state) return state.status();
     return std::unique_ptr<io::Backend>(new RemoteBackend(nodes, home, name, std::move(*state)));
 }

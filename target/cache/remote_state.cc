@@ -5,8 +5,8 @@
 
 namespace wss::cache {
 
-Result<std::shared_ptr<RemoteState>> RemoteState::create(uint64_t bytes) {
-    auto made = std::make_shared<RemoteState>(bytes);
+Result<std::shared_ptr<RemoteState>> RemoteState::create(uint64_t bytes, uint32_t block) {
+    auto made = std::make_shared<RemoteState>(bytes, block);
     WSS_TRY(made->sizes_.start(0));
     return made;
 }
@@ -17,6 +17,7 @@ std::string RemoteState::trouble() const {
 }
 
 void RemoteState::report(uint64_t bytes, bool suspended, std::string trouble) {
+    if (bytes < block_) return lose("its real storage was resized to less than one block of the volume");
     std::lock_guard lock(m_);
     if (is_lost()) return;
     sizes_.changed(bytes);

@@ -19,9 +19,10 @@ namespace wss::cache {
 class RemoteState {
   public:
     // Fails if no thread for the notices can be started. `bytes` is the configured size, which applies until
-    // an RS reports a size. The notice of that report gives 0 (unknown) as the former size.
-    static Result<std::shared_ptr<RemoteState>> create(uint64_t bytes);
-    explicit RemoteState(uint64_t bytes) : given_(bytes) {}
+    // an RS reports a size. The notice of that report gives 0 (unknown) as the former size. `block`: storage
+    // that becomes smaller is lost.
+    static Result<std::shared_ptr<RemoteState>> create(uint64_t bytes, uint32_t block);
+    RemoteState(uint64_t bytes, uint32_t block) : given_(bytes), block_(block) {}
 
     uint64_t bytes() const noexcept {
         const uint64_t reported = sizes_.size();
@@ -56,6 +57,7 @@ class RemoteState {
 
   private:
     const uint64_t given_;
+    const uint32_t block_;
     mutable std::mutex m_;
     // Guarded by m_. The volume is suspended until an RS has reported, because others may have used the
     // storage since the target used it last.

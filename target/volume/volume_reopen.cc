@@ -38,6 +38,7 @@ class VolumeSet::LostVolume {
     // True if others took storage that the volume covered entirely. The caller has the turn of the volume, so
     // no change of its size is in progress.
     bool covered_all() const;
+    Result<std::unique_ptr<io::Backend>> open_storage(bool steal) const;
     // Copies the settings of the volume to `made`. Changes of settings are then refused until the reopening
     // ends. A failure changes nothing.
     Status hand_over_to(Record& made);
@@ -110,6 +111,16 @@ Status VolumeSet::LostVolume::drop_contents(bool give_up_dirty, bool look_only) 
                     table->reopen(*open, give_up_dirty, look_only, answer);
                 });
     });
+}
+
+Result<std::unique_ptr<io::Backend>> VolumeSet::LostVolume::open_storage(bool steal) const {
+    return set_.options_.open(volume_->backend_name(), {.size = volume_->size(),
+                                                        .read_only = record_->options.read_only,
+                                                        .grow = false,
+                                                        .block = volume_->block_size(),
+                                                        .any_size = true,
+                                                        .steal = steal,
+                                                        .given_up = record_->removed});
 }
 
 // Creates the volume as a start would, on an open backend.
@@ -223,12 +234,7 @@ Status VolumeSet::reopen(const std::string& name, const ReopenOptions& how) {
     if (how.steal) WSS_TRY(former.give_up());
     // With `steal`, contents are dropped now, before a live owner is shut out.
     WSS_TRY(former.drop_contents(how.give_up_dirty, !how.steal));
-    auto backend = options_.open(volume->backend_name(), {.size = volume->size(),
-                                                          .read_only = lost->options.read_only,
-                                                          .grow = false,
-                                                          .any_size = true,
-                                                          .steal = how.steal,
-                                                          .given_up = lost->removed});
+    auto backend = former.open_storage(how.steal);
     if (!backend) return backend.status().within("volume " + name);
     const bool covered_all = former.covered_all();
     auto made = make_again(*lost, *volume, covered_all, std::move(*backend));

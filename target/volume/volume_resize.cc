@@ -107,9 +107,9 @@ Status VolumeSet::Resize::plan(const VolumeSet& set, uint64_t to, bool is_follow
     if (bytes < size || shrinking) shrink_to = std::min(bytes, size);
     if (!follows && bytes < size && backend_size < bytes)
         return failure(Code::kRefused,
-                       "volume {}: its storage has only {}: choose at most that, or wait until the volume "
-                       "has followed it",
-                       name, readable_size(backend_size));
+                       "volume {}: its storage has only {} ({} bytes): shrink the volume to that first "
+                       "(wssctl volume resize {} {}), or wait until it has followed",
+                       name, readable_size(backend_size), backend_size, name, volume->fit(backend_size));
     // An incomplete shrink is abandoned if others have resized the storage since, because it would destroy
     // their data.
     if (follows) return Status::ok();

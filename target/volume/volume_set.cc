@@ -192,8 +192,11 @@ static Status fit_size(VolumeOptions& options, const io::Limits& limits) {
     if (options.size % options.block_size != 0)
         return failure(Code::kInvalid, "volume {}: size {} is not a multiple of its block size {}",
                        options.name, options.size, options.block_size);
+    if (limits.size < options.block_size)
+        return failure(Code::kInvalid, "volume {}: the backend has only {} bytes, less than one block of {}",
+                       options.name, limits.size, options.block_size);
     if (options.size == 0) options.size = limits.size / options.block_size * options.block_size;
-    if (options.size == 0 || options.size > limits.size)
+    if (options.size > limits.size)
         return failure(Code::kInvalid, "volume {}: the backend has only {}, not {}", options.name,
                        readable_size(limits.size), readable_size(options.size));
     return Status::ok();
@@ -260,6 +263,7 @@ void VolumeSet::open_async(const VolumeOptions& options, const Opening& how, Don
                                                        .read_only = options.read_only,
                                                        .grow = record->grow,
                                                        .at_most = record->at_most,
+                                                       .block = options.block_size,
                                                        .steal = how.steal});
         if (!backend) return backend.status().within(fmt::format("volume {}", options.name));
         return make_volume(*record, std::move(*backend));

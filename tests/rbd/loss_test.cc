@@ -137,6 +137,18 @@ TEST_F(Loss, by_a_resize_to_zero_releases_the_lock) {
     EXPECT_FALSE(ceph_.is_blocklisted(client()));
 }
 
+// The volume could not follow it, because it has whole blocks.
+TEST_F(Loss, of_an_image_that_is_smaller_than_one_block) {
+    block_ = 4096;
+    open();
+    ceph_.resize(4096);
+    EXPECT_TRUE(wait_for([&] { return backend_->limits().size == 4096; }));
+    EXPECT_FALSE(backend_->lost());
+    ceph_.resize(2048);
+    ASSERT_TRUE(is_lost());
+    EXPECT_TRUE(wait_for([&] { return ceph_.lock_owner() == 0; }));
+}
+
 // rbd_lock_release() would wait for the silent call.
 TEST_F(Loss, by_a_resize_to_zero_with_a_call_in_librbd_makes_the_client_blocklist_itself) {
     open();

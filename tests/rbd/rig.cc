@@ -82,7 +82,8 @@ RbdTest::~RbdTest() {
 
 void RbdTest::open(const std::string& options) {
     auto opened = io::rbd::RbdBackend::open(
-        specification(options), {.read_only = read_only_, .owner = "test", .keeps_taken = keeps_taken_});
+        specification(options),
+        {.read_only = read_only_, .block = block_, .owner = "test", .keeps_taken = keeps_taken_});
     if (!opened) throw std::runtime_error(opened.status().to_string());
     backend_ = std::move(*opened);
     client_ = ceph_.lock_owner();

@@ -106,6 +106,7 @@ class RbdTest : public testing::Test {
     std::unique_ptr<io::Backend> backend_;
     bool keeps_taken_ = false;  // OpenOptions::keeps_taken of open() and check()
     bool read_only_ = false;    // OpenOptions::read_only of open()
+    uint32_t block_ = 512;      // see OpenOptions
     // OpenOptions::given_up of open_other()
     const std::shared_ptr<std::atomic<bool>> given_up_ = std::make_shared<std::atomic<bool>>(false);
 

@@ -34,7 +34,7 @@ class RemoteStateTest : public testing::Test {
         return notices_;
     }
 
-    const std::shared_ptr<RemoteState> state_ = *RemoteState::create(1 << 20);
+    const std::shared_ptr<RemoteState> state_ = *RemoteState::create(1 << 20, 4096);
     std::mutex m_;
     std::condition_variable news_;
     std::vector<Notice> notices_;
@@ -64,6 +64,14 @@ TEST_F(RemoteStateTest, a_loss_before_a_report_shows_that_the_size_was_unknown) 
     EXPECT_EQ(notices(1), std::vector<Notice>({{0, 0}}));
     EXPECT_TRUE(state_->is_lost());
     EXPECT_EQ(state_->bytes(), uint64_t{1 << 20});
+}
+
+TEST_F(RemoteStateTest, storage_that_is_smaller_than_one_block_is_lost) {
+    state_->report(4096, false, "");
+    EXPECT_FALSE(state_->is_lost());
+    state_->report(3584, false, "");
+    EXPECT_TRUE(state_->is_lost());
+    EXPECT_EQ(notices(2).back(), Notice(4096, 0));
 }
 
 }  // namespace

@@ -30,6 +30,7 @@ Client::Client(const RbdOptions& options, const OpenOptions& how)
       read_only_(how.read_only),
       opened_at_(SystemClock().now()),
       at_most_(how.at_most),
+      at_least_(std::max<uint32_t>(how.block, kBlock)),
       owner_(how.owner),
       keeps_taken_(how.keeps_taken),
       commands_until_(opened_at_ + from_s(options.open_timeout)) {
@@ -445,7 +446,7 @@ Status Client::resize(uint64_t bytes) {
     if (result == -ESHUTDOWN && !ends_lock) lose(Loss::kBlocklisted);
     // This does not use rbd_get_size(), which returns the requested size even if the resize failed.
     const std::optional<uint64_t> now = result >= 0 ? bytes : size_in_ceph();
-    if (now == 0)
+    if (now && *now < at_least_)
         lose(Loss::kEmptied);
     else if (result >= 0)
         sizes_.changed_own(bytes);

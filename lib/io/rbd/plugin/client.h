@@ -67,7 +67,7 @@ enum class Loss : uint8_t {
     kBlocklisted,  // another client, or the operator, blocklisted this one
     kDeleted,      // the image, its snapshot or its pool was deleted
     kTaken,        // the lock was broken, taken or disabled without blocklisting this client
-    kEmptied,      // others resized the image to 0 bytes; this client releases the lock
+    kEmptied,      // others resized the image to less than one block; this client releases the lock
 };
 // After such a loss Ceph still serves the client, which may have the lock.
 constexpr bool keeps_lock(Loss loss) {
@@ -353,7 +353,8 @@ class Client {
     const RbdOptions options_;
     const bool read_only_;
     const Nanoseconds opened_at_;
-    const uint64_t at_most_;  // see OpenOptions
+    const uint64_t at_most_;   // see OpenOptions
+    const uint32_t at_least_;  // bytes; a smaller image is lost
     const std::string owner_;
     const bool keeps_taken_;
     std::string place_;      // ids of cluster and pool; a copy of the image elsewhere has different ones

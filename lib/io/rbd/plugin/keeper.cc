@@ -124,7 +124,7 @@ void Client::size_is(std::span<const char> answer, uint64_t own_changes) noexcep
     // A lost image keeps its last size, because its current size is set by another owner.
     if (lost() || !options_.is_head() || answer.size() < kSizeBytes) return;
     const uint64_t bytes = size_of(answer);
-    if (bytes == 0) return lose(Loss::kEmptied);
+    if (bytes < at_least_) return lose(Loss::kEmptied);
     if (resizing_.load() == Resizing::kUnknown) {
         sizes_.failed_own(bytes);
         resizing_.store(Resizing::kNo);
@@ -215,7 +215,7 @@ std::string Client::trouble() const {
                        "log); the image is not reopened until it is";
             return "its exclusive lock was taken away: another client can write the image";
         case Loss::kEmptied:
-            return "the image was resized to 0 bytes";
+            return "the image was resized to 0 bytes, or to less than one block of the volume";
         case Loss::kNone:
             break;
     }
