@@ -44,6 +44,12 @@ class SystemWallClock final : public WallClock {
 constexpr uint64_t kAheadMax_ticks = 60'000'000;
 constexpr uint64_t kFollowMax_ticks = kAheadMax_ticks / 2;
 
+// Beyond the bound, a client's timestamps increase within each interval of this length (HybridClock). So a
+// timestamp may have to be later than the version that it follows by the rest of the version's interval, and
+// rarely by the next interval. Partitions permit that.
+constexpr uint64_t kFarInterval_ticks = kAheadMax_ticks;
+constexpr uint64_t kNextVersion_ticks = 2 * kFarInterval_ticks;
+
 // A write under locks may be this much later than the owner timestamp that took the locks. Partitions keep
 // this part of their bound free when they grant an exclusive lock, so that few writes are refused after all
 // locks were granted.
@@ -100,7 +106,6 @@ class HybridClock {
     Timestamp issued() const { return issued_; }
 
   private:
-    static constexpr uint64_t kInterval_ticks = kAheadMax_ticks;
     static constexpr size_t kIntervalsMax = 64;
     static uint64_t even(uint64_t ticks) { return (ticks + 1) & ~uint64_t{1}; }
     // Returns ticks that are odd, later than `past`, and were never issued before. Each interval has its own
@@ -108,10 +113,10 @@ class HybridClock {
     // must pass it. Beyond kIntervalsMax the earliest interval is forgotten and never used again.
     uint64_t next_far(uint64_t past) {
         uint64_t ticks = (std::max(past, passed_) + 1) | 1;
-        for (auto at = far_.find(ticks / kInterval_ticks); at != far_.end() && at->second >= ticks;
-             at = far_.find(ticks / kInterval_ticks))
+        for (auto at = far_.find(ticks / kFarInterval_ticks); at != far_.end() && at->second >= ticks;
+             at = far_.find(ticks / kFarInterval_ticks))
             ticks = at->second + 2;
-        far_[ticks / kInterval_ticks] = ticks;
+        far_[ticks / kFarInterval_ticks] = ticks;
         if (far_.size() > kIntervalsMax) {
             passed_ = far_.begin()->second;
             far_.erase(far_.begin());

@@ -8,9 +8,6 @@
 
 namespace wss::kv {
 
-// Maximum distance of a timestamp from a version that is ahead of the clock. Larger than the lead of a client
-// over a conflicting version, so that the versions of a key that is written often stay near each other.
-constexpr uint64_t kNextVersion_ticks = 1'000'000;
 // Inquiries beyond the bound that are answered. Their aborts are remembered until the clock reaches them.
 constexpr uint64_t kInquiriesAheadMax = 4096;
 
