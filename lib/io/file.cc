@@ -121,7 +121,8 @@ Status File::measure() {
     choose_direct();
     read_device_properties(block_device_ ? info.st_rdev : info.st_dev);
     if (limits_.logical_block > kBlockMax)
-        return failure(Code::kUnsupported, "{} needs blocks of {} bytes, volumes have at most {}", path_,
+        return failure(Code::kUnsupported,
+                       "{} needs blocks of {} bytes, but blocks of volumes have at most {} bytes", path_,
                        limits_.logical_block, kBlockMax);
     return Status::ok();
 }

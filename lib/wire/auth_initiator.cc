@@ -19,11 +19,11 @@ size_t AuthInitiator::start(Bytes login_request, Bytes login_response, Bytes bin
 }
 
 static Status other_name(const std::string& found, const std::string& expected) {
-    return failure(
-        Code::kPermission,
-        "the target there is '{}', but '{}' is expected: check the address; if it replaces '{}', "
-        "start it with that --name, otherwise restart this program, with the new name if one is given",
-        found, expected, expected);
+    return failure(Code::kPermission,
+                   "the target there is '{}', but '{}' is expected: check the address. If the new target "
+                   "replaces '{}', start it with that --name. Otherwise restart this program; if its options "
+                   "name the target, give the new name",
+                   found, expected, expected);
 }
 
 static Status unproven(const std::string& target, const std::string& own) {

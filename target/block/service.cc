@@ -51,10 +51,10 @@ Result<std::unique_ptr<Service>> Service::create(std::vector<reactor::Reactor*> 
                                                  std::vector<fabric::Fabric*> fabrics,
                                                  const Options& options) {
     if (reactors.empty() || reactors.size() > kReactorsMax)
-        return failure(Code::kInvalid, "{} reactors: between 1 and {} are possible", reactors.size(),
+        return failure(Code::kInvalid, "{} reactors: between 1 and {} are allowed", reactors.size(),
                        kReactorsMax);
     if (fabrics.empty() || fabrics.size() > kFabricsMax)
-        return failure(Code::kInvalid, "{} addresses to listen on: between 1 and {} are possible",
+        return failure(Code::kInvalid, "{} addresses to listen on: between 1 and {} are allowed",
                        fabrics.size(), kFabricsMax);
     std::unique_ptr<Service> service(new Service(std::move(reactors), volumes, options));
     for (size_t i = 0; options.cache != nullptr && i < service->reactors_.size(); ++i) {

@@ -184,7 +184,7 @@ void SessionTable::join(Pending pending) {
                                 "no session of this initiator to join: log in as the only channel first"});
     if (pending.record && (session->name != pending.record->name || session->epoch != pending.record->epoch))
         return refuse(pending, {WSS_SRP_REJ_UNABLE_ASSOCIATE_CHANNEL,
-                                "the session to join is not this initiator's, or has been replaced"});
+                                "the session to join belongs to another initiator, or has been replaced"});
     if (session->channels.size() >= kChannelsPerSession)
         return refuse(pending, {WSS_SRP_REJ_CHANNEL_LIMIT_REACHED,
                                 fmt::format("a session has at most {} channels", kChannelsPerSession)});
@@ -195,8 +195,8 @@ void SessionTable::join(Pending pending) {
 // N1.
 void SessionTable::fence(Session& session, Pending pending) {
     if (pending.record && pending.record->epoch < session.epoch)
-        return refuse(
-            pending, {WSS_SRP_REJ_UNABLE_TO_ESTABLISH, "a newer login of the same initiator took its place"});
+        return refuse(pending, {WSS_SRP_REJ_UNABLE_TO_ESTABLISH,
+                                "a newer login of the same initiator has replaced this one"});
     // The end of the old session frees only a place of that session's own source. So a login from another
     // source needs a free place of its own source before the old session is ended.
     const std::string source = source_of(pending);
@@ -205,8 +205,8 @@ void SessionTable::fence(Session& session, Pending pending) {
     if (moves && !refusal) refusal = places_.refuse_channel(source);
     if (refusal) return refuse(pending, *refusal);
     if (session.successor)
-        refuse(*session.successor,
-               {WSS_SRP_REJ_UNABLE_TO_ESTABLISH, "a newer login of the same initiator took its place"});
+        refuse(*session.successor, {WSS_SRP_REJ_UNABLE_TO_ESTABLISH,
+                                    "a newer login of the same initiator has replaced this one"});
     pending.deadline = reactor_.now() + options_.fence_timeout;
     session.successor = std::move(pending);
     close_channels(session, "the initiator logged in again", false);
@@ -402,9 +402,9 @@ void SessionTable::check_channels(Session& session, Nanoseconds now) {
             since_ns != 0 && now.count - since_ns >= options_.take_timeout.count) {
             record->sending_since_ns = 0;
             if (may_log(record->source))
-                log::warning("{}: closing the channel: the initiator did not accept its data for {} s",
+                log::warning("{}: closing the channel: the initiator has accepted no data for {} s",
                              record->peer, options_.take_timeout.count / 1'000'000'000);
-            close_soon(record, "the initiator did not accept its data");
+            close_soon(record, "the initiator accepted no data in time");
         }
         const int64_t last_ns = record->last_heard_ns.load(std::memory_order_relaxed);
         if (record->established.load(std::memory_order_relaxed) ||

@@ -14,7 +14,8 @@ std::optional<Refusal> SessionPlaces::refuse_session(const std::string& name, co
     }
     if (names_.of(name) >= per_name_) {
         ++use_.refused_name_sessions;
-        return full(fmt::format("initiator {} has {} sessions, the limit: end one first", name, per_name_));
+        return full(
+            fmt::format("initiator {} has {} sessions, which is the limit: end one first", name, per_name_));
     }
     return refuse_move(source);
 }
@@ -22,7 +23,8 @@ std::optional<Refusal> SessionPlaces::refuse_session(const std::string& name, co
 std::optional<Refusal> SessionPlaces::refuse_move(const std::string& source) {
     if (session_sources_.of(source) < per_source_) return std::nullopt;
     ++use_.refused_source_sessions;
-    return full(fmt::format("source {} has {} sessions, the limit: end one first", source, per_source_));
+    return full(
+        fmt::format("source {} has {} sessions, which is the limit: end one first", source, per_source_));
 }
 
 std::optional<Refusal> SessionPlaces::refuse_channel(const std::string& source) {

@@ -36,24 +36,23 @@ Status AbsentVolumes::may_move(const volume::Volume& volume) const {
             ? "stop the storage process, undo the change of owner if its log shows one "
               "(another owner had the image last), then "
             : "undo the change of owner if the log shows one (another owner had the image last), then ";
-    return failure(
-        Code::kRefused,
-        "volume {}: cache engines may hold acknowledged writes for {}: {}serve it by that name until "
-        "they are destaged (wssctl cache drain {}), or give them up (wssctl cache give-up {}); "
-        "then wssctl volume reopen {}",
-        volume.name(), name.empty() ? "a storage process (rs:NAME)" : name, undo, volume.name(),
-        volume.name(), volume.name());
+    return failure(Code::kRefused,
+                   "volume {}: cache engines may hold acknowledged writes for {}, its former backend: "
+                   "{}serve the volume with that backend until the writes are destaged (wssctl cache drain "
+                   "{}), or give them up (wssctl cache give-up {}); then wssctl volume reopen {}",
+                   volume.name(), name.empty() ? "a storage process (rs:NAME)" : name, undo, volume.name(),
+                   volume.name(), volume.name());
 }
 
 Status AbsentVolumes::may_open(const volume::Volume& volume) const {
     WSS_TRY(may_move(volume));
     if (members_.now().storage_lost.contains(volume.wwid()) || had_another_owner(volume))
-        return failure(
-            Code::kRefused,
-            "the storage of volume {} was taken by another owner, or deleted, while cache engines held "
-            "writes that it did not have; the storage may have been replaced, or another owner may have "
-            "written to it; give up these writes (wssctl cache give-up {}), then wssctl volume reopen {}",
-            volume.name(), volume.name(), volume.name());
+        return failure(Code::kRefused,
+                       "the storage of volume {} was taken by another owner, or deleted, while cache engines "
+                       "held writes that were not in the storage. Since then, the storage may have been "
+                       "replaced, or another owner may have written to it. Give up the writes (wssctl cache "
+                       "give-up {}), then wssctl volume reopen {}",
+                       volume.name(), volume.name(), volume.name());
     if (const DirtyVolume* other = other_by_storage(members_.now().dirty, volume))
         return refused_for(volume, *other);
     auto known = members_.now().dirty.find(volume.wwid());
@@ -63,8 +62,8 @@ Status AbsentVolumes::may_open(const volume::Volume& volume) const {
     if (drops_from != 0 && drops_from <= volume.size()) return Status::ok();
     return failure(Code::kRefused,
                    "volume {} has {} but had {} when it was last served, and cache engines may hold writes "
-                   "beyond its present end: restore its size ({} bytes), or give them up (wssctl cache "
-                   "give-up {}); then wssctl volume reopen {}",
+                   "beyond its present end: restore its size ({} bytes), or give up these writes (wssctl "
+                   "cache give-up {}); then wssctl volume reopen {}",
                    volume.name(), readable_size(volume.size()), readable_size(known->second.bytes),
                    known->second.bytes, volume.name(), volume.name());
 }
@@ -116,8 +115,8 @@ Status AbsentVolumes::all_home(const std::string& name) const {
     }
     if (left.empty()) return Status::ok();
     return failure(Code::kRefused,
-                   "cache engines hold acknowledged writes of volumes that are not open, which storage does "
-                   "not have: {}. They are destaged when the volumes are open (wssctl volume reopen)",
+                   "cache engines hold acknowledged writes that are not in real storage, of volumes that are "
+                   "not open: {}. These writes are destaged when the volumes are open (wssctl volume reopen)",
                    fmt::join(left, ", "));
 }
 
@@ -125,11 +124,11 @@ Status AbsentVolumes::may_delete(const volume::Deletion& deletion, bool recoveri
     if (!members_.now().dirty.contains(deletion.wwid)) return Status::ok();
     const std::string& name = deletion.name;
     if (recovering)
-        return failure(
-            Code::kBusy,
-            "volume {} was not deleted: dirty lines are being recovered (wssctl cache status), and "
-            "some may be its own; try again, or destroy them: wssctl volume delete {} --give-up-dirty",
-            name, name);
+        return failure(Code::kBusy,
+                       "volume {} was not deleted: dirty lines are being recovered (wssctl cache status), "
+                       "and some of them may belong to this volume; try again, or destroy its lines: wssctl "
+                       "volume delete {} --give-up-dirty",
+                       name, name);
     auto kept = volumes_.absent().find(deletion.wwid);
     const uint64_t lines = kept == volumes_.absent().end() ? 0 : index_.dirty_lines(kept->second);
     const bool lost = members_.now().lost.any_of(deletion.wwid);

@@ -125,7 +125,7 @@ std::string Admission::exceeds_index(const wire::CacheJoin& join) const {
     if (lines <= left) return {};
     // Must not be longer than the text of a rejection on the wire.
     return fmt::format(
-        "it lends {} lines, the target has room for {} more (of {}): lend less, or use longer lines", lines,
+        "it lends {} lines, but there is room for {} more (of {}): lend less, or use longer lines", lines,
         left, limits_.lines_max);
 }
 
@@ -155,7 +155,7 @@ const char* Admission::check_join(const EngineLink::Applicant& applicant,
     const bool keep = returned || (recovery_.waiting() && ours && member != members_.awaited().end() &&
                                    member->second == join.incarnation);
     if (!keep && ours && members_.pending() && members_.counts_when_saved(join.engine, join.incarnation))
-        return "its former membership is still being ended";
+        return "its former membership has not ended yet";
     identity = {.index = index,
                 .via = {.net = applicant.net},
                 .identity = join.engine,

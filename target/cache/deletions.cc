@@ -52,12 +52,11 @@ Status Deletions::refusal(const CachedVolume& volume, const std::string& why) co
             name, why, name);
     return failure(
         Code::kRefused,
-        "volume {} was not deleted: its storage does not have the acknowledged writes of {} lines (at most "
-        "{}) "
-        "in cache engines{}: {}. wssctl cache drain {} tries to write them there, wssctl cache status shows "
-        "the lines that are left; wssctl volume delete {} --give-up-dirty destroys them",
+        "volume {} was not deleted: acknowledged writes of {} lines (at most {}) in cache engines{} are not "
+        "in its storage: {}. wssctl cache drain {} tries to write them to it, and wssctl cache status shows "
+        "the lines that are left. wssctl volume delete {} --give-up-dirty destroys them",
         name, lines, readable_size(lines * line_bytes_),
-        lost > 0 ? fmt::format(", and {} that were lost with engines", readable_size(lost)) : "", why, name,
+        lost > 0 ? fmt::format(", and {} that were lost with engines,", readable_size(lost)) : "", why, name,
         name);
 }
 

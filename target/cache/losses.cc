@@ -36,8 +36,9 @@ void Losses::note(const EngineLink& engine, const Loss& loss) {
     members_.edit().away[identity.identity] = identity.incarnation;
     members_.edit().away.insert(departed_.begin(), departed_.end());
     log::error(
-        "{} lines hold acknowledged data that only cache engine {:016x} or engines lost before it have; "
-        "until one returns, reads of these lines wait and then fail; wssctl cache give-up ends the wait",
+        "acknowledged data of {} lines is only in cache engine {:016x} or in engines that were lost before "
+        "it. Until one of them returns, reads of these lines wait and then fail. wssctl cache give-up ends "
+        "the wait",
         loss.lost.size(), identity.identity);
     if (members_.now().lost.lines().size() > kLostLinesSaved)
         log::warning(

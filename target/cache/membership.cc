@@ -179,12 +179,11 @@ const DirtyVolume* other_by_storage(const std::map<uint64_t, DirtyVolume>& dirty
 }
 
 Status refused_for(const volume::Volume& volume, const DirtyVolume& other) {
-    return failure(
-        Code::kRefused,
-        "volume {}: cache engines may hold acknowledged writes of volume {}, which has the same "
-        "storage, and the storage lacks them: serve it by that name, with --cache-listen, until they "
-        "are destaged (wssctl cache status), or give them up there (wssctl cache give-up {})",
-        volume.name(), other.name, other.name);
+    return failure(Code::kRefused,
+                   "volume {}: cache engines may hold acknowledged writes of volume {}, which has the same "
+                   "storage. Serve the storage under that name, with --cache-listen, until these writes are "
+                   "destaged (wssctl cache status), or give them up there (wssctl cache give-up {})",
+                   volume.name(), other.name, other.name);
 }
 
 std::string Membership::to_text(const std::map<uint64_t, uint32_t>& members) const {

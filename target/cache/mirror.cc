@@ -96,10 +96,12 @@ void Mirror::log_single(uint64_t lines) {
     if (single_since_ == kNever) single_since_ = reactor_.now();
     if (logged_ || reactor_.now() - single_since_ < kLogAfter) return;
     logged_ = true;
-    log::warning("{} dirty lines have one copy, which is lost with its cache engine: {}", lines,
-                 index_.placeable_engines() > 1
-                     ? "real storage does not accept them, and no second copy of them could be created yet"
-                     : "real storage does not accept them, and there is no other engine for a second copy");
+    log::warning(
+        "{} dirty lines have only one copy, and are lost if the cache engine that holds it is lost: {}",
+        lines,
+        index_.placeable_engines() > 1
+            ? "real storage does not accept them, and no second copy of them could be created yet"
+            : "real storage does not accept them, and there is no other engine for a second copy");
 }
 
 void Mirror::begin_round() {

@@ -98,8 +98,9 @@ void RecoveryRun::log_wait() {
     if (wait_is_told_ || reactor_.clock().now() - began_ <= grace_) return;
     wait_is_told_ = true;
     log::warning(
-        "recovery waits for cache engines that may hold acknowledged writes that no other has: {:016x}; "
-        "commands of volumes that may be dirty wait until these engines return (or: wssctl cache forget)",
+        "recovery waits for cache engines that may hold the only copies of acknowledged writes: {:016x}; "
+        "commands of volumes that may be dirty wait until these engines return, or wssctl cache forget ends "
+        "the wait",
         fmt::join(missing(), ", "));
 }
 

@@ -267,14 +267,17 @@ void RemoteQueue::over(Job& job, CacheStatus status) noexcept {
 
 static Status not_here(const std::string& name) {
     return failure(Code::kInvalid,
-                   "rs:{}: its owner can be shut out only where the storage is, by steal=true there", name);
+                   "rs:{}: only the storage process (--role rs) can shut out the owner of the storage: start "
+                   "it with steal=true for this volume",
+                   name);
 }
 
 Result<std::unique_ptr<io::Backend>> RemoteBackend::open(StorageNodes& nodes, reactor::Reactor& home,
                                                          const std::string& name,
                                                          const io::OpenOptions& options) {
     if (name.empty())
-        return failure(Code::kInvalid, "rs: needs the volume's name there, for example rs:disk0");
+        return failure(Code::kInvalid,
+                       "rs: needs the name of the volume in the storage process, for example rs:disk0");
     if (options.size == 0)
         return failure(Code::kInvalid, "rs:{} needs a size, for example rs:{},size=100G", name, name);
     if (options.steal) return not_here(name);

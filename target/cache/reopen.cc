@@ -42,11 +42,11 @@ void VolumeControl::drop_contents(CachedVolume& volume, const std::shared_ptr<vo
     const std::string unsaved = unsaved_data(volume);
     if (!unsaved.empty() && !reopening->give_up_dirty()) {
         const std::string& name = volume.open->volume().name();
-        return reopening->end(
-            failure(Code::kRefused,
-                    "volume {}: its storage lacks acknowledged data, {}; another owner may have written the "
-                    "storage since; wssctl volume reopen {} --give-up-dirty drops that data",
-                    name, unsaved, name));
+        return reopening->end(failure(
+            Code::kRefused,
+            "volume {}: acknowledged data is not in its storage: {}. Another owner may have written to the "
+            "storage since. wssctl volume reopen {} --give-up-dirty drops the acknowledged data",
+            name, unsaved, name));
     }
     // Checked only while this looks: before the contents are dropped, the awaited owner is given up, which
     // cannot be undone (VolumeSet::reopen).
@@ -59,8 +59,9 @@ void VolumeControl::drop_contents(CachedVolume& volume, const std::shared_ptr<vo
         if (volume.removed()) return;
         if (status && !reopening->look_only()) return record_dropping(volume, reopening);
         if (!reopening->look_only()) volume.given_up = false;
-        reopening->end(status.within(fmt::format("volume {} was not reopened, the state cannot be written",
-                                                 volume.open->volume().name())));
+        reopening->end(
+            status.within(fmt::format("volume {} was not reopened, because the state cannot be written",
+                                      volume.open->volume().name())));
     });
 }
 

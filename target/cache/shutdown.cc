@@ -59,11 +59,12 @@ void Shutdown::check() {
     // happens.
     Status saved;
     if (unsaved && behind_ && last_ == LastSave::kYes)
-        saved = failure(Code::kIo,
-                        "the cache's membership could not be saved ({}): the next start uses an older one, "
-                        "and destages dirty lines that were given up since, or whose storage another owner "
-                        "has written since. Make room, and check such volumes before that start",
-                        uses_.members.trouble() ? "it takes too long" : uses_.members.trouble().to_string());
+        saved = failure(
+            Code::kIo,
+            "the cache's membership could not be saved ({}). The next start uses an older one. It then "
+            "destages dirty lines that have been given up since, and dirty lines for storage that another "
+            "owner has written since. Make room, and check such volumes before that start",
+            uses_.members.trouble() ? "it takes too long" : uses_.members.trouble().to_string());
     done_(home_, std::move(saved));
 }
 

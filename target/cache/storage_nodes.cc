@@ -94,8 +94,9 @@ void StorageNodes::note_suspension(CachedVolume& volume) noexcept {
 
 static std::string unseen(const Offer& offer) {
     const std::string& why = offer.reported->text;
-    return fmt::format("waits for its real storage: the process at {} {}", offer.engine->peer(),
-                       why.empty() ? "has not verified yet that it still has it" : "reports: " + why);
+    return fmt::format(
+        "waits for its real storage: the process at {} {}", offer.engine->peer(),
+        why.empty() ? "has not verified yet that it still has the storage" : "reports: " + why);
 }
 
 static std::string reason(const wire::CacheVolumeState& state) {
@@ -156,29 +157,27 @@ Status StorageNodes::may_reopen(const CachedVolume& volume) {
             name);
     if (best.kind == Offer::Kind::kUnseen)
         return failure(Code::kRefused,
-                       "volume {}: the process at {} has not verified yet that it still has its real "
+                       "volume {}: the process at {} has not verified yet that it still has the real "
                        "storage; try again later, or start another one",
                        name, best.engine->peer());
     if (best.kind == Offer::Kind::kReadOnly)
         return failure(Code::kRefused, "volume {}: {}", name, misfit(volume.open->volume(), best));
     if (best.kind == Offer::Kind::kFormer)
-        return failure(
-            Code::kRefused,
-            "volume {}: another process took its real storage from the one at {}; start a process that has "
-            "it, or restart this one, then reopen",
-            name, best.engine->peer());
+        return failure(Code::kRefused,
+                       "volume {}: another process took its real storage from the one at {}; start a process "
+                       "that has the storage, or restart the one that lost it, then reopen",
+                       name, best.engine->peer());
     if (best.kind == Offer::Kind::kLost && volume.remote->is_taken())
         return failure(
             Code::kRefused,
             "volume {}: the process at {} has lost its real storage ({}), and no other has joined; wait for "
-            "the process that took it, or start one, then reopen",
+            "the process that took the storage, or start another one, then reopen",
             name, best.engine->peer(), reason(*best.reported));
     if (best.kind == Offer::Kind::kLost)
-        return failure(
-            Code::kRefused,
-            "volume {}: the process at {} has lost its real storage, too ({}); restart the process (with "
-            "steal=true, if its owner is to be shut out), then reopen",
-            name, best.engine->peer(), reason(*best.reported));
+        return failure(Code::kRefused,
+                       "volume {}: the process at {} has lost its real storage, too ({}); restart the "
+                       "process (with steal=true, to shut out the present owner), then reopen",
+                       name, best.engine->peer(), reason(*best.reported));
     return Status::ok();
 }
 
@@ -253,8 +252,8 @@ void StorageNodes::close_unanswered(Nanoseconds now) {
         if (left.since == kNever) left.since = now;
         if (now - left.since < kAnswerMax) return false;
         link->close(Status(Code::kClosed,
-                           "another process took a volume of this one, which does not answer "
-                           "the requests for it"));
+                           "another process took the storage of a volume from this one, which does not "
+                           "answer requests for the volume"));
         return true;
     });
 }
@@ -295,19 +294,18 @@ void StorageNodes::note_lost(CachedVolume& volume, const Offer& offer) {
 // still join, if this one was started by mistake.
 void StorageNodes::await_owner(const CachedVolume& volume, const Offer& offer) {
     if (!offers_.holds_writes(volume))
-        return refuse(volume,
-                      {.why = fmt::format("waits for cache engines, which may hold writes for another "
-                                          "owner of its real storage than that at {}",
-                                          offer.engine->peer()),
-                       .suspends = true});
+        return refuse(volume, {.why = fmt::format("waits for cache engines: they may hold writes for an "
+                                                  "owner of its real storage other than the one at {}",
+                                                  offer.engine->peer()),
+                               .suspends = true});
     const std::string& name = volume.open->volume().name();
-    refuse(volume,
-           {.why = fmt::format("another owner had its real storage at {} while engines held writes that "
-                               "it does not have: start the process that had it last (with the same "
-                               "--join as then), or wssctl volume reopen {} --give-up-dirty",
-                               offer.engine->peer(), name),
-            .suspends = true,
-            .may_give_up = true});
+    refuse(volume, {.why = fmt::format(
+                        "another owner had its real storage at {} while engines held writes that are not in "
+                        "the storage: start the process that had the storage last (with the same --join as "
+                        "then), or drop the writes (wssctl volume reopen {} --give-up-dirty)",
+                        offer.engine->peer(), name),
+                    .suspends = true,
+                    .may_give_up = true});
 }
 
 void StorageNodes::refuse(const CachedVolume& volume, RemoteState::Refusal refusal) {
@@ -321,18 +319,19 @@ void StorageNodes::use(CachedVolume& volume, const Offer& offer) {
     if (offer.kind == Offer::Kind::kLost) return note_lost(volume, offer);
     if (offer.kind == Offer::Kind::kAnothers) return await_owner(volume, offer);
     if (offer.kind == Offer::Kind::kOtherVolumes)
-        return refuse(
-            volume,
-            {.why = fmt::format(
-                 "cache engines may hold writes of volume {}, which has the same real storage: "
-                 "serve it by that name until they are destaged, or wssctl cache give-up {}",
-                 offers_.other_volume_of(volume, offer)->name, offers_.other_volume_of(volume, offer)->name),
-             .suspends = true});
+        return refuse(volume,
+                      {.why = fmt::format("cache engines may hold writes of volume {}, which has the same "
+                                          "real storage: serve the storage under that name until these "
+                                          "writes are destaged, or give them up (wssctl cache give-up {})",
+                                          offers_.other_volume_of(volume, offer)->name,
+                                          offers_.other_volume_of(volume, offer)->name),
+                       .suspends = true});
     if (offer.kind == Offer::Kind::kUnseen) return refuse(volume, {.why = unseen(offer), .suspends = true});
     if (offer.kind == Offer::Kind::kFormer)
-        return refuse(volume, {.why = fmt::format("waits for its real storage: another process took it from "
-                                                  "the one at {}; start that one, or restart this one",
-                                                  offer.engine->peer())});
+        return refuse(
+            volume, {.why = fmt::format("waits for its real storage: another process took it from the one at "
+                                        "{}; start the process that took it, or restart the one that lost it",
+                                        offer.engine->peer())});
     const uint64_t before = changes_;
     if (offer.kind == Offer::Kind::kFits) {
         volume.remote->note_owner(offer.owner());

@@ -414,8 +414,8 @@ Status VolumeControl::recovering() const {
     if (missing.empty()) return failure(Code::kBusy, "dirty lines are being recovered; try again");
     return failure(
         Code::kBusy,
-        "dirty lines are being recovered, which waits for the engines {:016x}; try again when they are back. "
-        "If one of them will not come back, wssctl cache forget continues without it",
+        "dirty lines are being recovered, and the recovery waits for the engines {:016x}; try again when "
+        "they are back. If one of them will not come back, wssctl cache forget continues without it",
         fmt::join(missing, ", "));
 }
 

@@ -26,7 +26,7 @@ void Methods::add_statistics(std::string section, Statistics statistics) {
 }
 
 json Methods::list() const {
-    json all = {{"methods", "this list"}, {"stats", "counters of everything"}};
+    json all = {{"methods", "this list"}, {"stats", "all counters of the program"}};
     for (const auto& [name, method] : methods_) all[name] = method.help;
     return all;
 }

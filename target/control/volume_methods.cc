@@ -170,15 +170,15 @@ void add_volume_methods(Methods& methods, VolumeSet& volumes) {
         "name, backend, [size], [block_size], [read_only], [create], [access], [iops], [bandwidth]: a "
         "new volume",
         [&](const json& params) { return create(volumes, params); });
-    methods.add_change("volume.resize", "name, size: makes it larger or smaller",
+    methods.add_change("volume.resize", "name, size: makes the volume larger or smaller",
                        [&](const json& params) { return resize(volumes, params); });
     methods.add_change("volume.reopen",
-                       "name, [steal], [give_up_dirty]: reopens its storage after another owner took it, or "
-                       "when it could not be opened",
+                       "name, [steal], [give_up_dirty]: reopens the volume's storage after another owner "
+                       "took it, or when it could not be opened",
                        [&](const json& params) { return reopen(volumes, params); });
     methods.add_change("volume.delete",
-                       "name, [give_up_dirty]: stops serving it; the backing file stays. Refused if cache "
-                       "engines hold acknowledged writes that cannot be written to the file",
+                       "name, [give_up_dirty]: stops serving the volume; the backing file stays. Refused if "
+                       "cache engines hold acknowledged writes that cannot be written to the file",
                        [&](const json& params) { return remove(volumes, params); });
     methods.add_change("volume.set",
                        "name, [read_only], [iops], [bandwidth]: changes settings while the volume is served; "

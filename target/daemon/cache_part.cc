@@ -120,8 +120,9 @@ Status CachePart::reload_secrets(const control::TargetConfig& config) {
     auto set = ask_reactor<bool>([&](auto take) {
         reactor_.post([cache = cache_.get(), book = std::move(*book), count, take]() mutable {
             cache->admission().set_secrets(std::move(book));
-            log::info("secrets of cache engines reloaded: {} are known; engines that have joined stay",
-                      count);
+            log::info(
+                "secrets of cache engines reloaded: {} engines are known; those that have joined remain",
+                count);
             take(true);
         });
     });

@@ -167,7 +167,7 @@ void Daemon::warn_if_open() const {
     for (const std::string& name : config_.auth_v1)
         log::warning(
             "VERSION 1 OF THE AUTHENTICATION IS ALLOWED for '{}': a relay can take over its logins; remove "
-            "--auth-v1 once it is updated",
+            "--auth-v1 once this peer is updated",
             name);
     if (secrets_ != nullptr)
         return log::info("authentication is on: {} initiator{} known", secrets_->names(),

@@ -103,12 +103,11 @@ Samples volume_samples(volume::VolumeSet& volumes) {
         sample("wss_volume_limit_bytes_per_second",
                "bytes per second that the volume is limited to; 0: no limit", Sample::Kind::kGauge,
                static_cast<double>(info.limits.bandwidth));
-        out.push_back(
-            {"wss_volume_storage_trouble",
-             "1 while requests wait for real storage that does not answer, or another owner has taken it",
-             Sample::Kind::kGauge,
-             {{"volume", info.name}},
-             info.trouble.empty() ? 0.0 : 1.0});
+        out.push_back({"wss_volume_storage_trouble",
+                       "1 while real storage does not answer requests, or another owner has taken it",
+                       Sample::Kind::kGauge,
+                       {{"volume", info.name}},
+                       info.trouble.empty() ? 0.0 : 1.0});
     }
     return out;
 }

@@ -73,7 +73,7 @@ def test_page_shows_lost_data_before_other_problems(page, tmp_path, nbd):
             shown.until(flows("Dirty and lost"), 10)
             cluster.engines[0].kill()
             shown.reads("#problems li:first-child", "Volume disk:", 10)
-            shown.reads("#problems li:first-child", "acknowledged writes are in no engine", 10)
+            shown.reads("#problems li:first-child", "acknowledged writes have been in no present engine", 10)
         assert shown.value("document.querySelector('#health').dataset.severity") == "bad"
         assert shown.text("#volumes tbody tr:first-child th") == "disk"
         shown.until(flows("Dirty and lost", 1), 10)

@@ -30,7 +30,7 @@ STATES = [
     ("WssAuthenticationFails", "target", {"stats.block.refused_logins": 6}, "6 logins failed authentication since "),
     ("WssAuthenticationFails", "engine", {"stats.engine.counters.clients_refused": 6}, "6 clients failed authentication since "),
     ("WssTlsHandshakesFail", "target", {"stats.tls.handshakes_failed": 6}, "6 TLS handshakes failed since "),
-    ("WssCacheLostBytes", "target", {"stats.cache.volumes.0.lost_bytes": 4096}, "Volume disk: 4\u202fKiB of acknowledged writes are in no engine"),
+    ("WssCacheLostBytes", "target", {"stats.cache.volumes.0.lost_bytes": 4096}, "Volume disk: 4\u202fKiB of acknowledged writes have been in no present engine"),
     ("WssCacheSingleLines", "target", {"stats.cache.volumes.0.single_lines": 1}, "Volume disk: the loss of one more engine loses 1 dirty line with one copy"),
     ("WssCacheStorageFailing", "target", {"stats.cache.volumes.0.error": "no space"}, "Volume disk: no space"),
     ("WssCacheOldestDirtyTooOld", "target", {"stats.cache.volumes.0.oldest_dirty_ms": 61000}, "Volume disk: dirty data has waited for storage for 1\u202fmin"),

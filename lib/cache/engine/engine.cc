@@ -109,7 +109,8 @@ Status Engine::map_arena() {
 Status Engine::start() {
     if (links_.empty()) return failure(Code::kInvalid, "no storage engine to join");
     if (links_.size() > 1 && !options_.volumes.empty())
-        return failure(Code::kInvalid, "real storage belongs to one storage engine, not to {}",
+        return failure(Code::kInvalid,
+                       "a storage process (--role rs) joins one storage engine, not {}: give --join once",
                        links_.size());
     WSS_TRY(map_arena());
     const size_t part = arena_.size() / links_.size() / 4096 * 4096;

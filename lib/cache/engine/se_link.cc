@@ -106,16 +106,16 @@ bool Engine::SeLink::welcomed(std::span<const std::byte> data) noexcept {
         return refuse("the process that listens there is not a storage engine");
     // An SE can release only its own contents.
     if (storage_ != 0 && welcome.storage != storage_ && dirty_lines() > 0)
-        return refuse(
-            fmt::format("this engine holds {} dirty lines of another target: start that target (its --state, "
-                        "with the file next to it), or restart this engine, which destroys the lines",
-                        dirty_lines()));
+        return refuse(fmt::format(
+            "this engine holds {} dirty lines of another target: start that target with its --state file and "
+            "the .cache file beside it, or restart this engine, which destroys the lines",
+            dirty_lines()));
     const bool keep = welcome.keep && welcome.storage == storage_ && welcome.line_bytes == line_bytes_ &&
                       welcome.incarnation == incarnation_;
     if (const uint64_t dirty = keep ? 0 : dirty_lines(); dirty > 0)
         log::warning(
-            "{}: destroying the {} dirty lines of this engine: the target has another incarnation of it on "
-            "record, or an older state file",
+            "{}: destroying the {} dirty lines of this engine: the target has recorded another incarnation "
+            "of this engine, or has an older state file",
             address_.to_string(), dirty);
     if (!keep) cut(welcome);
     operations_ = std::vector<Operation>(welcome.operations);

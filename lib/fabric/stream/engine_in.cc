@@ -236,8 +236,8 @@ static std::string_view to_string(Access access) {
 
 static Status access_refused(std::string_view peer, const Frame& frame, Access need) {
     return failure(Code::kPermission,
-                   "{}: refused its {} of {} bytes at {:#x}: key {:#010x} does not allow it there", peer,
-                   to_string(need), frame.length, frame.address, frame.rkey);
+                   "{}: refused the peer's {} of {} bytes at {:#x}: key {:#010x} does not permit this access",
+                   peer, to_string(need), frame.length, frame.address, frame.rkey);
 }
 
 void Engine::begin_write(const Frame& frame) noexcept {

@@ -50,8 +50,8 @@ Status VerbsConnection::use_device(rdma_cm_id& id) {
     const Device& device = *(*used)->device;
     if (options_.device != kAnyDevice && options_.device != device.index())
         return failure(Code::kInvalid,
-                       "{}: reachable only through device {}, which the keys of its regions "
-                       "are not valid for",
+                       "{}: reachable only through device {}, on which the keys of this connection's regions "
+                       "are not valid",
                        what_, device.name());
     WSS_TRY(check_options(device));
     auto share = (*used)->completions.reserve(options_.send_depth + options_.receive_depth + kMarkers);

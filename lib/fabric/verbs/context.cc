@@ -103,7 +103,8 @@ Status Context::hold(rdma_cm_id& bound) {
     anchor_.reset();
     // The address does not identify the device: it is a link-local one, or two devices share it.
     list_.reset(rdma_get_devices(nullptr));
-    if (list_ == nullptr) return Status::from_errno(errno, fmt::format("{}: cannot be held open", name()));
+    if (list_ == nullptr)
+        return Status::from_errno(errno, fmt::format("{}: cannot keep the RDMA device open", name()));
     return Status::ok();
 }
 
@@ -152,8 +153,9 @@ void Context::take(const ibv_async_event& event) noexcept {
     const auto port = static_cast<size_t>(event.element.port_num);
     switch (event.event_type) {
         case IBV_EVENT_CQ_ERR:
-            log::error("{}: a completion queue overran; its connections are closed. A bug, please report it",
-                       name());
+            log::error(
+                "{}: a completion queue overran; its connections are closed. This is a bug: please report it",
+                name());
             return CompletionQueues::mark_failed(*event.element.cq);
         case IBV_EVENT_DEVICE_FATAL:
             log::warning("{}: the device failed; its connections are closed", name());

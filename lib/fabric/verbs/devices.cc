@@ -166,11 +166,10 @@ Status Devices::admit(const Device& device) {
                           has.segments_max >= caps_.segments_max && has.message_max >= caps_.message_max &&
                           has.transfer_max >= caps_.transfer_max;
     if (suffices) return Status::ok();
-    return failure(
-        Code::kUnsupported,
-        "{}: this RDMA device offers less than those that were present at the start of the program; "
-        "restart the program to use it",
-        device.name());
+    return failure(Code::kUnsupported,
+                   "{}: this RDMA device supports less than the devices that were present when the program "
+                   "started; restart the program to use it",
+                   device.name());
 }
 
 // --- regions ---

@@ -38,11 +38,10 @@ uint32_t read_segments(const ibv_device_attr& device) {
 Result<uint32_t> agree_on_reads(const ConnectionOptions& wish, uint8_t device_issues, uint8_t peer_answers) {
     const uint32_t agreed = std::min<uint32_t>({wish.read_depth, device_issues, peer_answers});
     if (agreed == 0 && wish.posts_reads)
-        return failure(
-            Code::kUnsupported,
-            "RDMA READ is needed: the peer answers {} at a time (responder resources), this device "
-            "issues {}",
-            peer_answers, device_issues);
+        return failure(Code::kUnsupported,
+                       "RDMA READ is needed: the peer answers {} at a time (responder resources), and this "
+                       "device issues {}",
+                       peer_answers, device_issues);
     return agreed;
 }
 

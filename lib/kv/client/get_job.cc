@@ -41,14 +41,14 @@ void GetJob::begin(Request& request) noexcept {
 Status GetJob::prepare_items() {
     size_t count = request_->items.size();
     if (count > kItemsMax)
-        return failure(Code::kInvalid, "{} keys in one transaction: at most {} are possible", count,
+        return failure(Code::kInvalid, "{} keys in one transaction: at most {} are allowed", count,
                        kItemsMax);
     set_.begin(count);
     waiting_.resize(session_.partitions());
     for (size_t i = 0; i < count; ++i) {
         const std::string& key = request_->items[i].key;
         if (key.empty() || key.size() > kKeyMax)
-            return failure(Code::kInvalid, "a key of {} bytes: between 1 and {} are possible", key.size(),
+            return failure(Code::kInvalid, "a key of {} bytes: between 1 and {} are allowed", key.size(),
                            kKeyMax);
         set_[i].fingerprint = fingerprint(key);
         set_[i].partition = partition_of(set_[i].fingerprint, session_.partitions());

@@ -37,7 +37,7 @@ Status status_of(wire::KvStatus status) {
                           "a partition's memory is full: writes are refused, reads continue");
         case wire::KvStatus::kAborted:
             return Status(Code::kRefused,
-                          "the transaction was ended by a partition that waited too long for it");
+                          "a partition waited too long for this client, and aborted the transaction");
         case wire::KvStatus::kIo:
             return Status(
                 Code::kIo,
@@ -90,25 +90,25 @@ void PutJob::begin(Request& request) noexcept {
 
 Status PutJob::check_items() const {
     if (request_->items.size() > kItemsMax)
-        return failure(Code::kInvalid, "{} keys in one transaction: at most {} are possible",
+        return failure(Code::kInvalid, "{} keys in one transaction: at most {} are allowed",
                        request_->items.size(), kItemsMax);
     if (request_->ttl_ms > kTtlMax_ms)
-        return failure(Code::kInvalid, "a time to live of {} ms: at most {} ms are possible",
-                       request_->ttl_ms, kTtlMax_ms);
+        return failure(Code::kInvalid, "a time to live of {} ms: at most {} ms are allowed", request_->ttl_ms,
+                       kTtlMax_ms);
     if (request_->conditions.size() > kItemsMax)
-        return failure(Code::kInvalid, "{} conditions on one transaction: at most {} are possible",
+        return failure(Code::kInvalid, "{} conditions on one transaction: at most {} are allowed",
                        request_->conditions.size(), kItemsMax);
     WSS_TRY(check_keys());
     uint64_t bytes = 0;
     for (const PutAll::Condition& condition : request_->conditions) bytes += condition.key.size();
     for (const PutAll::Item& item : request_->items) {
         if (item.value.size() > kValueMax)
-            return failure(Code::kInvalid, "a value of {} bytes: at most {} are possible", item.value.size(),
+            return failure(Code::kInvalid, "a value of {} bytes: at most {} are allowed", item.value.size(),
                            kValueMax);
         bytes += item.key.size() + (item.remove ? 0 : item.value.size());
     }
     if (bytes > kTransactionBytesMax)
-        return failure(Code::kInvalid, "a transaction of {} bytes: at most {} are possible", bytes,
+        return failure(Code::kInvalid, "a transaction of {} bytes: at most {} are allowed", bytes,
                        kTransactionBytesMax);
     return Status::ok();
 }
@@ -116,7 +116,7 @@ Status PutJob::check_items() const {
 Status PutJob::check_keys() const {
     const auto check = [](const std::string& key) {
         if (!key.empty() && key.size() <= kKeyMax) return Status::ok();
-        return failure(Code::kInvalid, "a key of {} bytes: between 1 and {} are possible", key.size(),
+        return failure(Code::kInvalid, "a key of {} bytes: between 1 and {} are allowed", key.size(),
                        kKeyMax);
     };
     for (const PutAll::Item& item : request_->items) WSS_TRY(check(item.key));
@@ -156,7 +156,7 @@ Status PutJob::prepare_items() {
     }
     std::sort(sorted.begin(), sorted.end());
     if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end())
-        return Status(Code::kInvalid, "a transaction has two conditions on a key");
+        return Status(Code::kInvalid, "a transaction has two conditions on one key");
     // Writes under locks need metadata, too: readers without locks must see them as a whole.
     const Algorithm algorithm = session_.options().algorithm;
     if (algorithm == Algorithm::kRampHybrid)

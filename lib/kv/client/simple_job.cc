@@ -22,7 +22,7 @@ bool parse_cursor(const std::string& cursor, uint32_t& partition, std::string& a
 
 Status check_key(const std::string& key) {
     if (!key.empty() && key.size() <= kKeyMax) return Status::ok();
-    return failure(Code::kInvalid, "a key of {} bytes: between 1 and {} are possible", key.size(), kKeyMax);
+    return failure(Code::kInvalid, "a key of {} bytes: between 1 and {} are allowed", key.size(), kKeyMax);
 }
 
 }  // namespace
@@ -43,10 +43,10 @@ Status SimpleJob::check() noexcept {
             auto& put = static_cast<PutIf&>(*request_);
             WSS_TRY(check_key(put.key));
             if (put.value.size() > kValueMax)
-                return failure(Code::kInvalid, "a value of {} bytes: at most {} are possible",
+                return failure(Code::kInvalid, "a value of {} bytes: at most {} are allowed",
                                put.value.size(), kValueMax);
             if (put.ttl_ms > kTtlMax_ms)
-                return failure(Code::kInvalid, "a time to live of {} ms: at most {} ms are possible",
+                return failure(Code::kInvalid, "a time to live of {} ms: at most {} ms are allowed",
                                put.ttl_ms, kTtlMax_ms);
             put.outcome_unknown = false;
             partition_ = partition_of(fingerprint(put.key), session_.partitions());
@@ -61,8 +61,8 @@ Status SimpleJob::check() noexcept {
             if (!parse_cursor(scan.cursor, partition_, after_) || partition_ >= session_.partitions() ||
                 scan.limit == 0 || scan.prefix.size() > kKeyMax || after_.size() > kKeyMax)
                 return Status(Code::kInvalid,
-                              "the cursor of a scan is not one that a scan returned, its prefix is too long, "
-                              "or its limit is 0");
+                              "the scan's cursor was not returned by an earlier scan, its prefix is too "
+                              "long, or its limit is 0");
             return Status::ok();
         }
         case Request::Kind::kInfo:

@@ -78,7 +78,7 @@ Status AccessRules::add(const std::string& word) {
 Result<AccessRules> AccessRules::parse(const std::vector<std::string>& words) {
     AccessRules rules;
     if (words.size() > kRulesMax)
-        return failure(Code::kInvalid, "{} rules: at most {} are possible", words.size(), kRulesMax);
+        return failure(Code::kInvalid, "{} rules: at most {} are allowed", words.size(), kRulesMax);
     for (const std::string& word : words)
         if (Status added = rules.add(word); !added) return added.within(fmt::format("rule '{}'", word));
     return rules;

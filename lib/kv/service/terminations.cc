@@ -115,8 +115,8 @@ bool Terminations::ask(Termination& job, uint32_t partition) {
         static log::Limiter limiter(1);
         if (limiter.allow())
             log::warning(
-                "key-value partition {}: undecided transactions wait: {}; give the name of this partition's "
-                "secret the right 'partition' there",
+                "key-value partition {}: undecided transactions wait: {}; add NAME=partition to --kv-access "
+                "there, for the name in this partition's --secret-file",
                 partition_.options().partition, link->refusal().text());
         return false;
     }

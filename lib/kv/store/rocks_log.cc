@@ -231,8 +231,8 @@ Status RocksLog::refuse_durable_data(const rocksdb::Options& options) const {
     std::string there;
     if (!database->Get({}, kSchemaRow, &there).ok() || there == schema()) return Status::ok();
     return failure(Code::kInvalid,
-                   "{} holds durable data; using it for values that do not fit in memory would destroy that "
-                   "data: name another directory, or remove it",
+                   "{} holds durable data; using this directory for values that do not fit in memory would "
+                   "destroy the data: name another directory, or remove this one",
                    options_.path);
 }
 

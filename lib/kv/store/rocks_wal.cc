@@ -59,9 +59,9 @@ class Check {
             if (length == 0 && bad_.empty()) bad_ = fmt::format("byte {} of {}", offset + at, file);
             if (length != 0 && !bad_.empty() && (type == kWhole || type == kFirst))
                 return failure(Code::kIo,
-                               "the log is damaged at {}, before whole records; without the damaged one, "
-                               "acknowledged writes are lost; restore a snapshot, or accept the loss by one "
-                               "start with --kv-durability async",
+                               "the log is damaged at {}, and intact records follow. Dropping the damaged "
+                               "record loses acknowledged writes: restore a snapshot, or accept the loss and "
+                               "start once with --kv-durability async",
                                bad_);
             // After a bad length, the next fragment may begin anywhere in the block.
             at += std::max<size_t>(length, 1);

@@ -118,13 +118,13 @@ Status Link::check_greeting(const wire::KvHelloReply& hello, uint8_t flags) cons
     const bool has_memory = (flags & wire::kKvHelloNoMemory) == 0;
     if (!has_memory && options_.one_sided)
         return failure(Code::kPermission,
-                       "{} lets only clients that may read every key read one-sidedly (--kv-access): "
+                       "{} permits one-sided reads only to clients that may read every key (--kv-access): "
                        "turn one-sided reads off (kvctl --one-sided off)",
                        name());
     if (!has_memory && options_.transport != Transport::kMessage)
         return failure(Code::kPermission,
-                       "{} lets only clients that may read every key use rings (--kv-access): send messages "
-                       "(kvctl --transport message)",
+                       "{} permits rings only to clients that may read every key (--kv-access): send "
+                       "messages (kvctl --transport message)",
                        name());
     return Status::ok();
 }

@@ -15,7 +15,7 @@ function ofCachedVolume(volume) {
   const found = [];
   const name = `Volume ${volume.name}`;
   if (volume.lost_bytes > 0)
-    found.push(bad(`${name}: ${bytes(volume.lost_bytes)} of acknowledged writes are in no engine that is present, `
+    found.push(bad(`${name}: ${bytes(volume.lost_bytes)} of acknowledged writes have been in no present engine `
       + `for ${duration(volume.lost_for_ms)}`));
   if (volume.waiting > 0) found.push(warning(`${name}: ${plural(volume.waiting, "command")} waiting for cache engines`));
   if (volume.single_lines > 0)

@@ -178,7 +178,7 @@ TEST_F(Authentication, further_channels_are_authenticated_separately) {
     Prove intruder(world, 1, true);
     auto result = intruder.run("bob", kBob);
     EXPECT_FALSE(result.granted) << "no initiator joins the session of another";
-    EXPECT_EQ(result.text, "the session to join is not this initiator's, or has been replaced");
+    EXPECT_EQ(result.text, "the session to join belongs to another initiator, or has been replaced");
 }
 
 TEST_F(Authentication, a_session_is_ended_only_by_a_login_of_its_own_initiator) {

@@ -43,7 +43,7 @@ TEST_F(Sessions, one_name_has_a_limited_number_of_sessions) {
     auto third = attempt(world, login_of(1, 3));
     ASSERT_TRUE(third->refused());
     EXPECT_EQ(third->reject().reason, uint32_t{WSS_SRP_REJ_INSUFFICIENT_RESOURCES});
-    EXPECT_NE(third->reject().text().find("has 2 sessions, the limit"), std::string::npos)
+    EXPECT_NE(third->reject().text().find("has 2 sessions, which is the limit"), std::string::npos)
         << third->reject().text();
     EXPECT_TRUE(attempt(world, login_of(2, 1))->established()) << "another name";
     EXPECT_TRUE(attempt(world, login_of(1, 2))->established()) << "it replaces its own session";
@@ -59,7 +59,8 @@ TEST_F(Sessions, one_source_has_a_limited_number_of_sessions) {
     ASSERT_TRUE(first->established() && second->established());
     auto third = attempt(world, login_of(3, 1));
     ASSERT_TRUE(third->refused());
-    EXPECT_NE(third->reject().text().find("source 127.0.0.1 has 2 sessions, the limit"), std::string::npos)
+    EXPECT_NE(third->reject().text().find("source 127.0.0.1 has 2 sessions, which is the limit"),
+              std::string::npos)
         << third->reject().text();
     EXPECT_EQ(world.service().sessions().use().refused_source_sessions, 1u);
     EXPECT_EQ(world.service().sessions().use().channels, 2u);
@@ -124,7 +125,8 @@ TEST_F(Sessions, one_source_cannot_exceed_its_limit_by_replacing_sessions_of_oth
     EXPECT_TRUE(theirs->closed());
     auto beyond = attempt(world, login_of(2, 1));
     ASSERT_TRUE(beyond->refused());
-    EXPECT_NE(beyond->reject().text().find("source 127.0.0.1 has 2 sessions, the limit"), std::string::npos)
+    EXPECT_NE(beyond->reject().text().find("source 127.0.0.1 has 2 sessions, which is the limit"),
+              std::string::npos)
         << beyond->reject().text();
     EXPECT_FALSE(others->closed()) << "no session replaces it";
     EXPECT_TRUE(attempt(world, login_of(1, 1))->established()) << "its own session";
