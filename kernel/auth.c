@@ -342,7 +342,7 @@ static int wss_auth_check_name(const struct wss_chan *chan, struct wss_error *er
 				WSS_AUTH_VERSION);
 	if (expected[0] && memcmp(challenge->name, expected, WSS_AUTH_NAME_BYTES))
 		return wss_fail(err, -EACCES,
-				"the target there is '%s', but '%s' is expected: check target=; if it replaces that one, start it with the same --name, else map again with its target_name=",
+				"the target there is '%s', but '%s' is expected: check target=. If the new target replaces that one, start it with the same --name. Otherwise map again with the new target_name=",
 				challenge->name, expected);
 	return 0;
 }

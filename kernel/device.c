@@ -87,13 +87,13 @@ static int wss_check_device(struct wss_session *sess, struct ib_device *ibdev, s
 	if (!sess->tags_ready)
 		sess->device_limits = limits;
 	if (limits.segments < wanted->segments)
-		return wss_fail(err, -EOPNOTSUPP, "RDMA device %s registers %u segments at once, the session's disks need %u: unmap them and map them again to use it",
+		return wss_fail(err, -EOPNOTSUPP, "RDMA device %s registers at most %u segments at once, but the session's disks need %u: unmap them and map them again to use this device",
 				dev_name(&ibdev->dev), limits.segments, wanted->segments);
 	if (limits.mapping < wanted->mapping)
-		return wss_fail(err, -EOPNOTSUPP, "RDMA device %s maps %u bytes at once, the session's disks need %u: unmap them and map them again to use it",
+		return wss_fail(err, -EOPNOTSUPP, "RDMA device %s maps at most %u bytes at once, but the session's disks need %u: unmap them and map them again to use this device",
 				dev_name(&ibdev->dev), limits.mapping, wanted->mapping);
 	if (!limits.gaps && wanted->gaps)
-		return wss_fail(err, -EOPNOTSUPP, "RDMA device %s cannot register memory with gaps, which the session's disks need: unmap them and map them again to use it",
+		return wss_fail(err, -EOPNOTSUPP, "RDMA device %s cannot register memory with gaps, which the session's disks need: unmap them and map them again to use this device",
 				dev_name(&ibdev->dev));
 	return 0;
 }

@@ -101,8 +101,8 @@ static void wss_note_refused(struct wss_volume *vol, struct request *rq)
 	if (xchg(zeroes ? &vol->no_write_same : &vol->no_unmap, true))
 		return;
 	wss_forbid(rq->q, req_op(rq));
-	wss_info(vol->sess, "/dev/%s: the target rejects %s: no longer used", vol->disk->disk_name,
-		 zeroes ? "WRITE SAME" : "UNMAP");
+	wss_info(vol->sess, "/dev/%s: the target rejects %s, so the driver no longer uses it",
+		 vol->disk->disk_name, zeroes ? "WRITE SAME" : "UNMAP");
 	wss_session_changed(vol->sess);
 }
 

@@ -288,7 +288,7 @@ static void wss_give_up(struct wss_session *sess)
 	spin_unlock_irq(&sess->lock);
 	if (!mine)
 		return;
-	wss_warn(sess, "no lasting connection for %d s: given up; unmap its volumes and map them again",
+	wss_warn(sess, "no lasting connection for %d s: the driver gives up; unmap the volumes and map them again",
 		 sess->opts.dev_loss_tmo);
 	wss_fail_requests(sess);
 }

@@ -323,9 +323,10 @@ void bench(Context& context, const Arguments& arguments) {
     if (arguments.verify && options->record_bytes() < kv::check::stamp_bytes(options->txn_length))
         return context.fail_with(
             kUsage,
-            fmt::format("--verify needs values of {} bytes for {} keys in a transaction: -p fieldlength={}",
-                        kv::check::stamp_bytes(options->txn_length), options->txn_length,
-                        kv::check::stamp_bytes(options->txn_length)));
+            fmt::format(
+                "--verify needs values of at least {} bytes for {} keys in a transaction: -p fieldlength={}",
+                kv::check::stamp_bytes(options->txn_length), options->txn_length,
+                kv::check::stamp_bytes(options->txn_length)));
     interrupted = false;
     struct sigaction action {
     }, before{};
@@ -365,10 +366,11 @@ void add_bench(CLI::App& app, Context& context) {
                      "Record the operations of every session, for 'kvctl check' and other checkers")
         ->needs(verify);
     command->add_option("--fault-every", arguments->mischief.fault_every,
-                        "Leave every n-th write half-done, like a dying client");
+                        "Abandon every n-th write before it is complete, like a client that dies");
     command
-        ->add_option("--conditional-share", arguments->mischief.conditional_share,
-                     "Share of updates that read keys, and write some of them if none has changed")
+        ->add_option(
+            "--conditional-share", arguments->mischief.conditional_share,
+            "Share of updates that read keys and write some of them on the condition that none has changed")
         ->check(CLI::Range(0.0, 1.0));
     command
         ->add_option("--delete-share", arguments->mischief.delete_share,

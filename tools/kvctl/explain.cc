@@ -89,8 +89,8 @@ void check(Context& context, const std::vector<std::string>& paths, bool conditi
                                            : "Read Atomic");
     if (history.is_partial)
         std::printf(
-            "  the history is incomplete: its writer was killed; %llu reads are of writes that it "
-            "does not contain\n",
+            "  the history is incomplete, because its writer was killed: %llu reads returned writes that the "
+            "history does not contain\n",
             static_cast<unsigned long long>(result.unexplained));
     for (const std::string& violation : result.violations) std::printf("  %s\n", violation.c_str());
 }

@@ -63,7 +63,8 @@ void add_global_options(CLI::App& app, Context& context) {
     add_choice(app, "--transport", "message (send and receive) or ring (GET+/PUT+: RDMA-written rings)",
                kTransports, context.options.transport);
     add_choice(app, "--one-sided",
-               "Reads without the server's CPU: off, paper (GET* with its invalid bit), on (GET* without)",
+               "Reads without the server's CPU: off, paper (GET* with its invalid bit) or on (GET* without "
+               "this bit)",
                kOneSided, context.options.one_sided);
     app.add_option(
            "--address-cache", context.options.address_cache,

@@ -386,7 +386,7 @@ std::string verdict_of(const Json& claims) {
     if (differ == 0 && agree == 0) return fmt::format("not conclusive: {}: {}", says, reason);
     std::string word = differ == all ? "differs" : "mixed";
     return fmt::format("{}: {} of {} comparisons agree, {} differ; {}: {}", word, agree, all, differ,
-                       differ > 0 ? "not so here" : "not conclusive", says);
+                       differ > 0 ? "does not hold here" : "not conclusive", says);
 }
 
 // ---- Cards

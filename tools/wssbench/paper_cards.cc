@@ -205,7 +205,7 @@ constexpr const char* kPaperD = R"json([
  "quoted": "28 µs round trip for 8 B; 50 to 100 B take about 15 µs one way", "values": [["send/recv", 8, 28, 28]],
  "claims": [{"says": "messages of 64 B take hardly longer than those of 8 B", "of": {"bytes": 64},
              "to": {"bytes": 8}, "relation": "about", "value": "1.07"}],
- "why": "A side that waits sleeps and has to be woken, where the paper's adapter interrupts."},
+ "why": "A waiting side sleeps and must be woken; the paper's adapter raises an interrupt."},
 {"id": "D9", "figure": "net", "title": "Latency of one RDMA by size", "where": {"operation": "!ping-pong", "depth": 1},
  "x": "bytes", "y": ["us"], "unit": "µs", "paper": "one operation at a time, from post to completion",
  "quoted": "512 B: 26 µs; 64 KiB: 120 µs", "values": [["RDMA", 512, 26, 26], ["RDMA", 65536, 120, 120]],

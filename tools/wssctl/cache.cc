@@ -96,8 +96,9 @@ void print_lost(const Json& status) {
                                            number(volume, "waiting"), (grace - lost_for + 999) / 1000)
                              : "";
         std::printf(
-            "volume %s: %s of acknowledged writes are only in engines that are away (%llu); %sreading them "
-            "fails until such an engine returns, or the writes are given up (wssctl cache give-up %s)\n",
+            "volume %s: %s of acknowledged writes are only in engines that are away (engines away: %llu); "
+            "%sreading them fails until such an engine returns, or the writes are given up (wssctl cache "
+            "give-up %s)\n",
             name.c_str(), readable_size(lost).c_str(),
             static_cast<unsigned long long>(number(status, "away")), waits.c_str(), name.c_str());
     }
@@ -108,8 +109,8 @@ void print_single(const Json& status) {
         for (const Json& volume : status.value(kind, Json::array()))
             if (const uint64_t lines = number(volume, "single_lines"); lines > 0)
                 std::printf(
-                    "volume %s: %llu dirty lines have only one copy: each is lost with its engine, until "
-                    "real storage accepts it or another engine has room for a second copy\n",
+                    "volume %s: %llu dirty lines have only one copy. Such a line is lost if its engine is "
+                    "lost before real storage accepts the line or another engine has a second copy\n",
                     text(volume, "name").c_str(), static_cast<unsigned long long>(lines));
 }
 
@@ -177,7 +178,7 @@ void add_cache(CLI::App& app, Context& context) {
     policy->add_option("policy", arguments.policy, "write-through, write-back, write-around or none")
         ->required();
     policy->add_flag("--unsafe", arguments.unsafe,
-                     "write-back with one engine: its loss loses acknowledged writes");
+                     "permit write-back with one engine, although its loss loses acknowledged writes");
     policy->callback([&context] {
         simple(context, "cache.policy",
                {{"volume", arguments.volume}, {"policy", arguments.policy}, {"unsafe", arguments.unsafe}});
@@ -202,9 +203,10 @@ void add_cache(CLI::App& app, Context& context) {
     give_up->add_option("volume", arguments.volume, "Name of the volume, or its WWID (naa.3...)")->required();
     give_up->callback([&context] { simple(context, "cache.give_up", {{"volume", arguments.volume}}); });
     cache
-        ->add_subcommand("forget",
-                         "After a restart: stop waiting for engines that may hold dirty lines. Reads of "
-                         "volumes that may have lost writes fail until these are given up (give-up)")
+        ->add_subcommand(
+            "forget",
+            "After a restart: stop waiting for engines that may hold dirty lines. Reads of volumes that may "
+            "have lost writes fail until these writes are given up (wssctl cache give-up)")
         ->callback([&context] { simple(context, "cache.forget", Json::object()); });
 }
 

@@ -14,7 +14,7 @@ def test_driver_refuses_a_device_with_lower_limits_than_its_disks_need(rig: Rig)
     mark = rig.vm.klog.mark()
     rig.set("force_segments", 15)
     rig.reset()
-    wait_until(lambda: "registers 15 segments at once, the session's disks need 256" in rig.last_error(), "the device has been refused", 30)
+    wait_until(lambda: "registers at most 15 segments at once, but the session's disks need 256" in rig.last_error(), "the device has been refused", 30)
     assert rig.driver.state() == "recovering" and load.running
     assert f"cannot reconnect: RDMA device {DEVICE} registers 15 segments" in rig.said(mark)
     rig.set("force_segments", 0)
