@@ -208,7 +208,7 @@ def test_doctor_reports_a_target_that_responds_as_ok(tmp_path):
     assert result == "failed" and "wss-target runs on the target and listens on port" in text
 
 
-def test_doctor_blames_the_network_or_the_storage_if_a_read_fails_after_a_login(tmp_path):
+def test_doctor_names_the_network_or_the_storage_as_the_cause_if_a_read_fails_after_a_login(tmp_path):
     with Target("tcp://127.0.0.1:0", {"silent": "delay:us=8000000:ram:16M"}, tmp_path) as target:
         findings = doctor(target.address, "--wait", "1", status=1)
         result, text = only(findings, "data")

@@ -112,7 +112,7 @@ def test_target_names_a_port_that_is_in_use():
     ["wss-target", "--listen", "tcp://127.0.0.1:0", "--cache-listen", "tcp://127.0.0.1:0", "--volume", "v=ram:1M"],
     ["wss-cache", "--join", "tcp://127.0.0.1:1", "--listen", "tcp://127.0.0.1:0", "--memory", "16M"],
 ], ids=["target", "cached", "engine"])
-def test_program_that_runs_out_of_descriptors_in_its_start_says_so(words, tmp_path):
+def test_program_that_runs_out_of_descriptors_during_its_start_reports_it(words, tmp_path):
     for limit in range(4, 64):
         command = ["prlimit", f"--nofile={limit}", BUILD / words[0], *words[1:], "--control", tmp_path / "control.sock"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True) as process:

@@ -61,7 +61,7 @@ def test_lint_reports_another_namespace_and_names_the_right_one(findings, file, 
     "void a();\n", "int a() { return 1; }\n", "using A = int;\n", "constexpr int kA = 1;\n", "namespace {\nint a() { return 1; }\n}\n",
     "class A;\nclass B final : A {};\n", "extern template class A<int>;\n", "enum A { kA };\n",
 ], ids=["prototype", "function", "alias", "constant", "unnamed", "second", "instance", "enum"])
-def test_lint_reports_whatever_is_more_than_a_forward_declaration(findings, body):
+def test_lint_reports_anything_but_forward_declarations(findings, body):
     assert len(findings("lib/io/a.h", block("wss::cache", body))) == 1
 
 

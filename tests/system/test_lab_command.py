@@ -82,7 +82,7 @@ def test_machine_dies_with_a_lab_that_is_killed_during_its_start(tmp_path: Path)
     wait_until(lambda: not lives(orphan), "the machine is gone", timeout=10)
 
 
-def test_leash_starts_no_command_of_an_orphan(tmp_path: Path) -> None:
+def test_leash_starts_a_command_only_as_a_child_of_its_creator(tmp_path: Path) -> None:
     command = leashed(["touch", str(tmp_path / "started")])
     subprocess.run(["sh", "-c", '"$@"; true', "sh", *command], timeout=10)  # the parent is not the process that created the command
     assert not (tmp_path / "started").exists()

@@ -141,7 +141,7 @@ TEST_F(ClusterMirrorBesideCommands, copies_lines_whose_writes_wait_for_storage) 
     expect_second_copies_without_storage();
 }
 
-TEST_F(ClusterMirrorBesideCommands, copies_such_lines_when_an_engine_joins_later) {
+TEST_F(ClusterMirrorBesideCommands, copies_lines_when_an_engine_joins_while_their_writes_wait_for_storage) {
     lose_the_first();
     begin(Operation::kWrite, 0, kLine);
     world_.run_for(from_s(5));
@@ -335,7 +335,7 @@ TEST_P(ClusterMirrorBesideDestaging, leaves_no_copy_that_is_marked_dirty) {
         EXPECT_EQ(run(a_, Operation::kRead, i * kShort, kShort), Outcome::kOk);
 }
 
-TEST_P(ClusterMirrorBesideDestaging, leaves_no_such_copy_when_the_last_line_is_clean) {
+TEST_P(ClusterMirrorBesideDestaging, leaves_no_copy_that_is_marked_dirty_when_the_last_line_is_clean) {
     come_home_beside_copying();
     fail_storage(Storage::kRefuses);
     restart_target_alone();
@@ -351,7 +351,7 @@ INSTANTIATE_TEST_SUITE_P(Storage, ClusterMirrorBesideDestaging,
 class ClusterMirrorLosses : public ClusterMirrorOfShortLines,
                             public ::testing::WithParamInterface<std::tuple<size_t, int64_t, bool, bool>> {};
 
-TEST_P(ClusterMirrorLosses, leave_nothing_behind_at_any_moment_of_the_copying) {
+TEST_P(ClusterMirrorLosses, at_any_time_during_the_copying_leave_no_line_dirty) {
     const auto [engine, at, crashes, takes] = GetParam();
     write_all();
     fail_storage(Storage::kRefuses);

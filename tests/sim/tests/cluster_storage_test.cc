@@ -192,14 +192,14 @@ class OtherStorage : public StorageElsewhere {
     }
 };
 
-TEST_F(OtherStorage, of_another_owner_that_is_started_by_mistake_causes_no_loss) {
+TEST_F(OtherStorage, that_has_another_owner_and_is_started_by_mistake_causes_no_loss) {
     make_dirty_without_storage();
     other_disk_.change_hands();
     expect_nothing_lost();
 }
 
 // The size of another owner's storage must not shrink the volume.
-TEST_F(OtherStorage, of_another_owner_that_is_too_small_is_not_reported_as_the_remaining_part) {
+TEST_F(OtherStorage, that_has_another_owner_and_is_too_small_is_not_reported_as_the_remaining_part) {
     make_dirty_without_storage();
     smaller_.change_hands();
     other_node_ = &world_.add_node("other storage");
@@ -212,7 +212,7 @@ TEST_F(OtherStorage, of_another_owner_that_is_too_small_is_not_reported_as_the_r
     EXPECT_TRUE(trouble.starts_with("another owner had its real storage")) << trouble;
 }
 
-TEST_F(OtherStorage, without_an_owner_that_is_started_by_mistake_causes_no_loss) {
+TEST_F(OtherStorage, that_has_no_owner_and_is_started_by_mistake_causes_no_loss) {
     make_dirty_without_storage();
     other_disk_.forget_owners();
     expect_nothing_lost();
@@ -364,7 +364,7 @@ TEST_F(StorageElsewhere, read_ahead_does_not_pass_through_the_target) {
     EXPECT_EQ(bytes_with_target(), 0u);
 }
 
-TEST_F(StorageElsewhere, the_target_relays_data_between_the_storage_and_an_engine_that_it_does_not_reach) {
+TEST_F(StorageElsewhere, the_target_relays_data_for_an_engine_that_the_storage_process_does_not_reach) {
     start_engines(2);
     for (Node* engine : engine_nodes_) world_.cut(storage_node_, *engine);
     set_policy(cache::Policy::kBack);

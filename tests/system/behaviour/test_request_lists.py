@@ -19,7 +19,7 @@ def lists_taken(rig: Rig, device: str) -> int:
         rig.vm.run(f"echo 0 > {probe}; echo > {TRACING}/kprobe_events")
 
 
-def test_only_disk_of_a_session_receives_lists_of_requests(rig: Rig) -> None:
+def test_driver_takes_lists_of_requests_only_while_a_session_has_one_disk(rig: Rig) -> None:
     first = rig.map("a")
     assert lists_taken(rig, first) > 0
     load = rig.start_verifying(first, 6)

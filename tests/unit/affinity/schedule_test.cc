@@ -80,7 +80,7 @@ TEST(Affinity, a_node_runs_its_longest_operator_first_and_gives_its_shortest_awa
     EXPECT_EQ(schedule.take(0, 0.5), 0u);
 }
 
-TEST(Affinity, a_node_does_not_steal_what_the_home_would_end_earlier) {
+TEST(Affinity, a_node_does_not_steal_what_the_home_would_finish_earlier) {
     Cluster cluster{.nodes = 2, .workers = 1, .rates = {.local = 100, .remote = 10}};
     Operators operators;
     add(operators, 2, 0, 5);  // 0.5 s at home; one of them takes 1 s remotely

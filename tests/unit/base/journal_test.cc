@@ -38,7 +38,7 @@ TEST_F(Journal, is_not_the_file_of_a_parent) {
     EXPECT_FALSE(is_journal("1:1"));
 }
 
-TEST_F(Journal, is_not_a_file_that_the_variable_does_not_name) {
+TEST_F(Journal, is_only_the_file_that_the_variable_names) {
     for (const char* stream : {"", ":", "1", "1:", ":1", "a:b", "-1:-1", "99999999999999999999999:1"})
         EXPECT_FALSE(is_journal(stream)) << stream;
     EXPECT_FALSE(is_journal(standard_error() + " "));

@@ -165,7 +165,7 @@ struct Closed {
 };
 
 // The poller must leave time for the other sources of its reactor.
-TEST_F(HostileTcp, data_of_closed_connections_is_discarded_in_turn_and_at_most_a_mebibyte_a_turn) {
+TEST_F(HostileTcp, closed_connections_take_turns_and_a_poll_discards_at_most_a_mebibyte_of_their_data) {
     constexpr int kTurnMax = 1 << 20, kBuffer = 1 << 20, kSockets = 20;
     const std::vector<std::byte> rubbish(64 << 10);
     std::vector<Closed> closed;

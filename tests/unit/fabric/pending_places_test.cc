@@ -42,7 +42,7 @@ struct PendingPlacesTest : testing::Test {
     }
 };
 
-TEST_F(PendingPlacesTest, a_new_connection_evicts_the_oldest_one_of_the_source_that_has_most) {
+TEST_F(PendingPlacesTest, a_new_connection_evicts_the_oldest_one_of_the_source_that_has_the_most) {
     const Place elsewhere = take("b");
     std::vector<Place> one;
     while (one.size() < kPlaces - 1) one.push_back(take("a"));

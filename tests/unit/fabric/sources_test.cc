@@ -29,7 +29,7 @@ TEST(Sources, an_invalid_address_is_a_source_of_its_own) {
     EXPECT_EQ(source_of("an unknown peer"), "an unknown peer");
 }
 
-TEST(Sources, the_source_with_most_places_is_found_as_places_are_taken_and_released) {
+TEST(Sources, the_source_with_the_most_places_is_found_as_places_are_taken_and_released) {
     SourceCounts counts;
     counts.add("a");
     counts.add("b");

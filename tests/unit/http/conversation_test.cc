@@ -233,7 +233,7 @@ TEST_F(HttpConversation, a_line_of_a_head_is_accepted_up_to_its_limit_and_refuse
 }
 
 // Fragments of requests, in orders and with bytes that no real client would send.
-TEST_F(HttpConversation, ends_whatever_it_receives) {
+TEST_F(HttpConversation, ends_for_any_input) {
     const char* const kPieces[] = {"GET ",
                                    "POST ",
                                    "OPTIONS ",

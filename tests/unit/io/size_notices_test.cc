@@ -97,7 +97,7 @@ TEST_F(OneUser, own_change_does_not_hide_a_shrink_that_was_not_reported) {
     EXPECT_EQ(user_.wait_for(3), (std::vector<Notice>{{16, 20}, {12, 4}, {4, 12}}));
 }
 
-TEST_F(OneUser, size_after_its_own_change_failed_is_reported_if_it_is_not_its_own) {
+TEST_F(OneUser, size_after_a_failed_own_change_is_reported_if_others_set_it) {
     notices_.limit_own(32);
     EXPECT_TRUE(notices_.changed(8));
     notices_.failed_own(8);
@@ -109,7 +109,7 @@ TEST_F(OneUser, size_after_its_own_change_failed_is_reported_if_it_is_not_its_ow
     EXPECT_EQ(user_.wait_for(2), (std::vector<Notice>{{16, 8}, {8, 4}}));
 }
 
-TEST_F(OneUser, refused_notice_is_repeated_after_its_own_change_failed) {
+TEST_F(OneUser, refused_notice_is_repeated_after_a_failed_own_change) {
     user_.hold();
     user_.refuse();
     notices_.changed(8);
@@ -233,7 +233,7 @@ TEST(SizeNotices, storage_that_is_larger_than_its_user_knows_is_reported) {
     notices.watch({});
 }
 
-TEST(SizeNotices, storage_that_is_smaller_than_its_user_knows_is_taken_as_it_is) {
+TEST(SizeNotices, storage_that_is_smaller_than_its_user_knows_keeps_its_own_size) {
     SizeNotices notices;
     ASSERT_TRUE(notices.start(8, 16));
     EXPECT_EQ(notices.size(), 8u);

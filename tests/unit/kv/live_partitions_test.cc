@@ -77,7 +77,7 @@ TEST_P(LivePartitions, serve_the_first_request_of_a_client_in_one_attempt) {
 }
 
 // A stopped partition that the request does not need must not be named.
-TEST_P(LivePartitions, are_named_by_a_request_that_they_delay_beyond_its_limit) {
+TEST_P(LivePartitions, are_named_in_the_error_of_a_request_that_they_delay_beyond_its_limit) {
     auto client = connect(cluster.addresses());
     ASSERT_TRUE(client);
     for (uint32_t p = 0; p < 2; ++p) ASSERT_TRUE(put(*client, {{key_on(p, 3), "value"}}));

@@ -20,7 +20,7 @@ TEST(Participants, that_do_not_exist_leave_no_undecidable_transaction) {
     cluster.on(0, [](Service& service) { EXPECT_EQ(service.store().statistics().prepared, 0u); });
 }
 
-TEST(Participants, that_repeat_do_not_multiply_the_inquiries) {
+TEST(Participants, that_are_listed_twice_make_a_prepare_malformed) {
     Cluster cluster({.partitions = 2});
     RawClient client(cluster.addresses()[0], 2);
     wire::KvPrepare prepare;

@@ -98,7 +98,7 @@ struct EndOfAConnection : testing::Test, PeerHandler {
     }
 };
 
-TEST_F(EndOfAConnection, touches_only_replies_that_are_owed_to_it) {
+TEST_F(EndOfAConnection, touches_only_its_own_replies) {
     peer.reset();
     EXPECT_EQ(CountedPages::instance().touched(), 2u);
     EXPECT_EQ(mine[0]->peer(), nullptr);
@@ -113,7 +113,7 @@ TEST_F(EndOfAConnection, needs_no_search_for_replies_that_are_returned_later) {
     EXPECT_LE(CountedPages::instance().touched(), 3u);
 }
 
-TEST_F(EndOfAConnection, is_detected_if_it_walks_all_replies) {
+TEST_F(EndOfAConnection, would_be_detected_if_it_walked_all_replies) {
     pool.clear([](CountedReply&) {});
     EXPECT_EQ(CountedPages::instance().touched(), kOthers + 2);
 }

@@ -333,7 +333,7 @@ TEST_F(Commands, a_buffer_is_not_reused_before_the_data_in_it_has_arrived) {
     ASSERT_TRUE(world_.until([&] { return buffers.free_bytes() == buffers.size(); }));
 }
 
-TEST_F(Commands, more_work_than_the_send_queue_holds_is_posted_step_by_step) {
+TEST_F(Commands, more_work_requests_than_the_send_queue_holds_are_posted_step_by_step) {
     auto client = open("ram:8M");
     constexpr uint32_t kSegments = 200;  // times 128 commands: ninety times the send queue
     fill(client->memory(), kSegments * 512, 4);

@@ -95,7 +95,7 @@ TEST_F(Hostile, a_peer_that_violates_the_protocol_gets_the_reason) {
     expect_good_client_undisturbed();
 }
 
-TEST(HostileEnd, of_a_channel_whose_work_does_not_end_takes_place_in_bounded_time) {
+TEST(HostileEnd, of_a_channel_whose_command_does_not_end_takes_place_in_bounded_time) {
     World world({.service = {.drain_timeout = from_ms(300)}});
     world.add_volume("v0", "delay:us=4000000:ram:4M", 4 << 20);
     auto bad = world.client(1);

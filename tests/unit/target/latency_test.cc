@@ -55,7 +55,7 @@ uint64_t slower(const LatencyTotals& latency) {
     return std::accumulate(latency.buckets.begin() + 12, latency.buckets.end(), uint64_t{0});
 }
 
-TEST(Latency, of_storage_that_blocks_its_turn_is_counted) {
+TEST(Latency, of_storage_that_blocks_the_reactor_is_counted) {
     HandClock clock;
     World world(blocking(clock));
     world.add_volume("v0", "ram:8M", 8 << 20);

@@ -49,7 +49,7 @@ TEST_F(RemoteStateTest, size_is_the_volumes_own_until_one_is_reported) {
     EXPECT_EQ(notices(2).back(), Notice(4 << 20, 2 << 20));
 }
 
-TEST_F(RemoteStateTest, is_suspended_until_an_rs_has_reported_whatever_is_refused) {
+TEST_F(RemoteStateTest, is_suspended_until_an_rs_has_reported_and_refusals_do_not_change_that) {
     EXPECT_TRUE(state_->is_suspended());
     state_->refuse({.why = "a former process"});
     EXPECT_TRUE(state_->is_suspended());

@@ -149,7 +149,7 @@ TEST_F(Limits, let_an_abort_and_a_reset_end_waiting_commands_at_once) {
     EXPECT_EQ(world_->read(*client, 0, 0, 8, 0, 4096).response.status, wire::kGood);
 }
 
-TEST_F(Limits, give_the_time_of_an_aborted_command_to_the_next) {
+TEST_F(Limits, let_the_next_command_begin_in_place_of_an_aborted_one) {
     limit({.iops = 10});
     auto client = world_->client(1), other = world_->client(2);
     auto tags = reads(*client, 0, 3);
@@ -163,7 +163,7 @@ TEST_F(Limits, give_the_time_of_an_aborted_command_to_the_next) {
 }
 
 // The command reserves an operation, and must not reserve any bytes.
-TEST_F(Limits, let_no_bytes_pass_in_the_time_of_a_command_without_bytes) {
+TEST_F(Limits, do_not_admit_bytes_in_place_of_an_aborted_command_without_bytes) {
     limit({.iops = 10, .bandwidth = 1 << 20});
     auto client = world_->client(1), other = world_->client(2);
     expect_answered(*other, reads(*other, 0, 1, 1 << 20), 1);
@@ -207,7 +207,7 @@ TEST_F(Limits, do_not_delay_a_shrink_and_waiting_commands_see_the_new_end) {
     EXPECT_EQ(client->take(beyond).response.status, wire::kCheckCondition);
 }
 
-TEST_F(Limits, let_no_waiting_write_pass_that_becomes_forbidden) {
+TEST_F(Limits, let_no_write_pass_that_becomes_forbidden_while_it_waits) {
     limit({.iops = 10});
     auto client = world_->client();
     reads(*client, 0, 2);

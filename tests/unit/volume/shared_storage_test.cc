@@ -233,7 +233,7 @@ class WithoutSize : public OnSharedStorage {
     }
 };
 
-TEST_F(WithoutSize, a_configured_volume_takes_all_of_it_after_each_start) {
+TEST_F(WithoutSize, a_configured_volume_takes_all_of_its_storage_after_each_start) {
     start();
     EXPECT_TRUE(resize("disk", 2 << 20));
     others_resize(3 << 20);
@@ -241,7 +241,7 @@ TEST_F(WithoutSize, a_configured_volume_takes_all_of_it_after_each_start) {
     expect_all_after_starts_with({1 << 20, 4 << 20});
 }
 
-TEST_F(OnSharedStorage, a_growth_before_a_shrink_by_others_is_followed_leaves_the_volume_on_all_of_it) {
+TEST_F(OnSharedStorage, a_growth_during_a_pending_shrink_by_others_leaves_the_volume_on_all_of_its_storage) {
     EXPECT_TRUE(create("a"));
     shared_.offered = shared_.size = 512 << 10;
     EXPECT_TRUE(resize("a", 2 << 20));
@@ -277,7 +277,7 @@ TEST_F(OnSharedStorage, a_volume_whose_creation_outlasts_its_command_is_saved) {
     EXPECT_TRUE(is_saved());
 }
 
-TEST_F(WithoutSize, a_configured_volume_that_had_a_size_takes_all_of_it_once_it_covers_it) {
+TEST_F(WithoutSize, a_configured_volume_whose_size_once_equalled_its_storage_takes_all_of_it) {
     shared_.size = 2 << 20;
     start();
     stop();

@@ -182,7 +182,7 @@ TEST_F(VolumeClosing, ends_before_the_next_volume_is_opened) {
     EXPECT_EQ(open_before_, 1) << "only the storage of \"other\"";
 }
 
-TEST_F(VolumeClosing, that_blocks_does_not_delay_the_begin_of_others) {
+TEST_F(VolumeClosing, that_blocks_does_not_delay_the_start_of_others) {
     ASSERT_TRUE(create("held") && create("other"));
     std::jthread first([this] { EXPECT_TRUE(set_->remove("held")); });
     observed_.closing.get_future().wait();
@@ -218,7 +218,7 @@ class VolumeClosingInBackground : public VolumeClosing {
     VolumeClosingInBackground() : VolumeClosing(from_s(2)) {}
 };
 
-TEST_F(VolumeClosingInBackground, does_not_delay_the_begin_of_others_at_a_stop) {
+TEST_F(VolumeClosingInBackground, does_not_delay_the_start_of_others_at_a_stop) {
     ASSERT_TRUE(create("held") && create("other"));
     std::promise<void> tried;
     reactor_.post([over = tried.get_future().share()] { over.wait(); });

@@ -25,7 +25,7 @@ TEST(Report, contains_its_data_with_the_reason_why_a_figure_was_not_measured) {
     EXPECT_EQ((*card)["verdict"], "not measured: no </script> machine");
 }
 
-TEST(Report, fills_every_place_of_its_page) {
+TEST(Report, fills_every_placeholder_of_its_page) {
     std::string html = page({}, {});
     for (const char* place : {"@style@", "@data@", "@script@"})
         EXPECT_EQ(html.find(place), std::string::npos);

@@ -55,7 +55,7 @@ TEST(KvArena, classes_waste_at_most_a_fifth) {
     }
 }
 
-TEST(KvArena, page_of_slots_serves_slots_for_ever) {
+TEST(KvArena, page_that_served_slots_never_serves_records) {
     std::vector<uint64_t> memory(2 * Arena::kPageBytes / 8);
     Arena arena(std::as_writable_bytes(std::span(memory)));
     const uint64_t slot = arena.allocate_extent(192);

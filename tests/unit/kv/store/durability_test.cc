@@ -154,7 +154,7 @@ TEST(KvDurability, failed_log_refuses_writes_and_keeps_reads) {
 }
 
 // The transaction's row in the log still has the state "prepared", and a restart uses the log.
-TEST(KvDurability, abort_that_could_not_be_logged_is_never_an_answer) {
+TEST(KvDurability, abort_is_never_answered_if_it_could_not_be_logged) {
     Bench bench(kSync);
     EXPECT_EQ(bench.prepare(10, {{"x", "a"}}), Answer::kPending);
     bench.persist();

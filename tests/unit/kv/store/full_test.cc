@@ -164,7 +164,7 @@ TEST(KvFinished, of_several_partitions_outlive_the_others_if_memory_is_short) {
     EXPECT_EQ(bench.store->inquire({shared}, {}), Answer::kTooOld);
 }
 
-TEST(KvFinished, of_several_partitions_are_not_forgotten_for_their_number) {
+TEST(KvFinished, of_several_partitions_are_not_forgotten_because_of_their_number) {
     Bench bench({.finished_max = 10, .finished_shared_max = 10});
     uint64_t ticks = 1'000'000;
     bench.store->maintain(Timestamp::make(ticks + 10'000, 0));

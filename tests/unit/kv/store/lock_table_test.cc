@@ -96,7 +96,7 @@ TEST(KvLocks, limit_the_waits_of_an_owner) {
     EXPECT_EQ(locks.table.waiting(), 0u);
 }
 
-TEST(KvLocks, forget_each_wait_once) {
+TEST(KvLocks, forgotten_wait_leaves_the_other_waits_of_its_owner) {
     Locks locks;
     Told first, second;
     EXPECT_EQ(locks.take(1, kX), LockAnswer::kGranted);

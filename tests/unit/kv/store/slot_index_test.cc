@@ -339,7 +339,7 @@ TEST_F(IndexedStore, allocates_only_requested_slots_if_the_arena_is_filling_up) 
     EXPECT_EQ(read(keys[0]), value);
 }
 
-TEST_F(IndexedStore, gives_slots_to_old_keys_in_steps_that_large_values_keep_short) {
+TEST_F(IndexedStore, gives_slots_to_fewer_old_keys_at_a_time_if_values_are_large) {
     const std::string value(100'000, 'v');
     for (uint64_t key = 0; key < 12; key++)
         EXPECT_EQ(bench.put(10 + key, {{"key" + std::to_string(key), value}}), Answer::kOk);

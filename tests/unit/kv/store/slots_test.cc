@@ -68,7 +68,7 @@ TEST(KvSlot, prepared_versions_that_do_not_fit_are_reported_as_missing) {
     EXPECT_FALSE(bench.read_remotely("x").view.incomplete);
 }
 
-TEST(KvSlot, paper_bit_is_set_while_a_prepared_version_exists_however_that_ends) {
+TEST(KvSlot, paper_bit_is_set_while_any_prepared_version_is_undecided) {
     Bench bench;
     const auto invalid = [&] { return bench.read_remotely("x").view.invalid; };
     EXPECT_EQ(bench.put(10, {{"x", "old"}}), Answer::kOk);

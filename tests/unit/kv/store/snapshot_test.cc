@@ -177,7 +177,7 @@ TEST(KvSnapshotFile, fails_if_it_makes_no_progress) {
     EXPECT_EQ((*snapshot)->turn(bench.clock).status().code(), Code::kTimedOut);
 }
 
-TEST(KvSnapshotFile, fails_if_it_was_too_late_for_a_version) {
+TEST(KvSnapshotFile, fails_if_a_version_that_it_needs_was_already_collected) {
     Place place;
     Bench bench;
     for (uint64_t ts : {10, 30}) {
