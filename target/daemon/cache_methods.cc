@@ -182,8 +182,8 @@ void CachePart::add_methods(control::Methods& methods) {
         });
     methods.add_change(
         "cache.give_up",
-        "volume (name or WWID): gives up acknowledged data in engines that are away, or of a volume that is "
-        "not open",
+        "volume (name or WWID): gives up acknowledged data in engines that are away, or the dirty lines of a "
+        "volume that is not open",
         [this](const json& params) -> Result<json> {
             std::string volume;
             WSS_TRY(control::Params(params).text("volume", volume, control::Params::kRequired).finish());
@@ -198,15 +198,16 @@ void CachePart::add_methods(control::Methods& methods) {
             if (!*given_up) return given_up->status();
             return json{{"volume", volume}, {"wwid", volume::wwid_text(**given_up)}};
         });
-    methods.add_change("cache.forget",
-                       "stops waiting for engines from before the restart; data that only they have is lost",
-                       [this](const json& params) -> Result<json> {
-                           WSS_TRY(control::Params(params).finish());
-                           return change(reactor_, kReactorAnswers, [this](Take take) {
-                               cache_->forget_awaited();
-                               take(Status::ok());
-                           });
-                       });
+    methods.add_change(
+        "cache.forget",
+        "stops waiting for engines from before the restart; data that only these engines have is lost",
+        [this](const json& params) -> Result<json> {
+            WSS_TRY(control::Params(params).finish());
+            return change(reactor_, kReactorAnswers, [this](Take take) {
+                cache_->forget_awaited();
+                take(Status::ok());
+            });
+        });
 }
 
 }  // namespace wss::daemon

@@ -183,9 +183,8 @@ std::string conditions_of(const Arguments& arguments) {
                               : fmt::format("memory that answers after {} us", arguments.delay_us);
     return fmt::format(
         "{} nodes on this machine, each with {} workers, a wss-target and {}; a node reads its own storage "
-        "over "
-        "shm and that of the others over the fabric of the row; a query runs from its beginning to its end, "
-        "without warm-up; medians of the rates measured before it place its operators",
+        "over shm and that of the others over the fabric of the row; a query runs from its beginning to its "
+        "end, without warm-up; its operators are placed by medians of the rates that were measured before it",
         arguments.nodes, arguments.workers, storage);
 }
 

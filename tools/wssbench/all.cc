@@ -336,7 +336,7 @@ void add_all(CLI::App& app, Context& context) {
     command->add_flag("--no-lab", arguments.no_lab, "Skip the figures that need the lab and the source tree");
     command->add_flag(
         "--resume", arguments.resume,
-        "Keep the figures that an earlier run into DIR finished, of the same sources and machine");
+        "Keep the figures that an earlier run into DIR finished, if its sources and machine were the same");
     add_lab_options(*command, arguments.lab);
     command->callback([&context] { Run(context, arguments).all(); });
 }

@@ -104,7 +104,7 @@ void add_resize(CLI::App& volume, Context& context, Arguments& arguments) {
 void add_reopen(CLI::App& volume, Context& context, Arguments& arguments) {
     CLI::App* command = volume.add_subcommand("reopen",
                                               "Serve a volume again after another owner took its storage, or "
-                                              "after it could not be opened (see volume list)");
+                                              "after its storage could not be opened (see volume list)");
     command->add_option("NAME", arguments.name)->required();
     command->add_flag(
         "--steal", arguments.steal,
