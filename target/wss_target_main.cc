@@ -219,7 +219,7 @@ void describe(CLI::App& app, Options& options) {
         ->check(CLI::Range(1u, control::kReactorsMax));
     app.add_option("--cpus", options.cpus,
                    "Pin those threads to these CPUs, in turn, for example 2,4-7 (default: not pinned); "
-                   "without --reactors, one thread for each")
+                   "without --reactors and without a cache, one thread for each")
         ->type_name("LIST");
     app.add_option("--log-level", options.log_level, "debug, info, warning, error or off (default: info)")
         ->type_name("LEVEL");
