@@ -68,6 +68,7 @@ TEST_F(RemoteStateTest, a_loss_before_a_report_shows_that_the_size_was_unknown) 
 
 TEST_F(RemoteStateTest, storage_that_is_smaller_than_one_block_is_lost) {
     state_->report(4096, false, "");
+    EXPECT_EQ(notices(1).back(), Notice(0, 4096));
     EXPECT_FALSE(state_->is_lost());
     state_->report(3584, false, "");
     EXPECT_TRUE(state_->is_lost());

@@ -39,6 +39,7 @@ class LateResize : public testing::Test {
     }
     void TearDown() override { stop(); }
     void start() {
+        slow_.others_size = 0;
         reactor_ = std::make_unique<reactor::Reactor>(clock_);
         set_ = std::make_unique<VolumeSet>(
             std::vector<reactor::Reactor*>{reactor_.get()},

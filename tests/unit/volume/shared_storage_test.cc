@@ -67,8 +67,10 @@ TEST_F(WhileAGrowthIsSaved, a_shrink_by_others_is_followed_later) {
 }
 
 TEST_F(WhileAGrowthIsSaved, a_loss_leaves_a_volume_that_takes_all_of_its_storage_when_reopened) {
-    others_ = [&] { EXPECT_TRUE(shared_.changed(2 << 20, 0)); };
+    std::thread notice;
+    others_ = [&] { notice = std::thread([&] { EXPECT_TRUE(shared_.changed(2 << 20, 0)); }); };
     ASSERT_TRUE(resize("a", 2 << 20));
+    notice.join();
     shared_.left = 1 << 20;
     ASSERT_TRUE(reopen("a"));
     EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 20});

@@ -16,6 +16,7 @@ namespace wss::volume {
 struct Slow {
     std::atomic<bool> silent{false}, refuses{false};
     std::atomic<int> backends{0};
+    std::atomic<uint64_t> others_size{0};  // the size that others have given it; 0: none
     io::Backend::SizeChanged changed;
 };
 class SlowBackend final : public io::Backend {
@@ -26,6 +27,7 @@ class SlowBackend final : public io::Backend {
     ~SlowBackend() override { --slow_.backends; }
     io::Limits limits() const noexcept override {
         io::Limits limits = inner_->limits();
+        if (slow_.others_size != 0) limits.size = slow_.others_size;
         limits.size = std::min(limits.size, at_most_.load());
         return limits;
     }
@@ -39,17 +41,28 @@ class SlowBackend final : public io::Backend {
         at_most_ = slow_.silent ? std::min(bytes, inner_->limits().size) : UINT64_MAX;
         asked_ = bytes;
         if (slow_.silent) return Status(repeated ? Code::kBusy : Code::kTimedOut, "storage does not answer");
-        return inner_->resize(bytes);
+        return resize_now();
     }
     Status late_resize() override {
         if (slow_.silent) return Status(Code::kBusy, "storage does not answer");
         at_most_ = UINT64_MAX;
-        return inner_->resize(asked_);
+        return resize_now();
     }
-    void watch_size(SizeChanged changed) override { slow_.changed = std::move(changed); }
+    void watch_size(SizeChanged changed) override {
+        slow_.changed = {};
+        if (!changed) return;
+        slow_.changed = [&slow = slow_, changed = std::move(changed)](uint64_t before, uint64_t after) {
+            slow.others_size = after;
+            return changed(before, after);
+        };
+    }
     std::string describe() const override { return "slow"; }
 
   private:
+    Status resize_now() {
+        slow_.others_size = 0;
+        return inner_->resize(asked_);
+    }
     Slow& slow_;
     const std::unique_ptr<io::Backend> inner_;
     std::atomic<uint64_t> at_most_{UINT64_MAX};  // lower while a resize is in progress
