@@ -68,7 +68,10 @@ TEST_F(WhileAGrowthIsSaved, a_shrink_by_others_is_followed_later) {
 
 TEST_F(WhileAGrowthIsSaved, a_loss_leaves_a_volume_that_takes_all_of_its_storage_when_reopened) {
     std::thread notice;
-    others_ = [&] { notice = std::thread([&] { EXPECT_TRUE(shared_.changed(2 << 20, 0)); }); };
+    others_ = [&] {
+        notice = std::thread([&] { EXPECT_TRUE(shared_.changed(2 << 20, 0)); });
+        while (!set_->table(0).find(0)->volume().lost()) std::this_thread::yield();
+    };
     ASSERT_TRUE(resize("a", 2 << 20));
     notice.join();
     shared_.left = 1 << 20;
