@@ -24,6 +24,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -85,9 +86,9 @@ class Backend {
     // is less than `bytes`. Beyond the new end reads fail with EIO, and writes, discards and write zeroes
     // with EFBIG. EFBIG has no other meaning.
     virtual Status resize(uint64_t bytes) = 0;
-    // The result of a resize() that failed with kTimedOut, once it is known. Until then, this and any other
-    // resize() fail with kBusy.
-    virtual Status late_resize() { return Status(Code::kInvalid, "no resize is late"); }
+    // A resize() that fails with kTimedOut may still be in progress. Then this returns its result, or kBusy
+    // until that is known. nullopt: no resize is in progress, and no result has yet to be taken.
+    virtual std::optional<Status> late_resize() { return std::nullopt; }
     // Checks whether resize() can succeed, as far as that can be known in advance. May block. The default
     // calls resize() with the current size.
     virtual Status may_resize() { return resize(limits().size); }

@@ -19,7 +19,7 @@ namespace wss::io {
 // Must grow with each change of the shared headers: this file, backend.h and the headers that they include.
 // The digest covers these headers and the number. make lint prints the next values of both
 // (tests/lint/plugin_abi.py).
-constexpr uint32_t kPluginAbi = 22;  // shared: b43bea9c9d8d
+constexpr uint32_t kPluginAbi = 23;  // shared: 61c4922cee1e
 
 struct Plugin {
     uint32_t abi = kPluginAbi;

@@ -37,7 +37,10 @@ class VolumeSet::LostVolume {
     Status drop_contents(bool give_up_dirty, bool look_only);
     // True if others took storage that the volume covered entirely. The caller has the turn of the volume, so
     // no change of its size is in progress.
-    bool covered_all() const;
+    bool covered_all() const {
+        return volume_->loss_.load(std::memory_order_acquire) == Volume::Loss::kOfKnownSize &&
+               volume_->part_ == 0;
+    }
     Result<std::unique_ptr<io::Backend>> open_storage(bool steal) const;
     // Copies the settings of the volume to `made`. Changes of settings are then refused until the reopening
     // ends. A failure changes nothing.
@@ -78,14 +81,6 @@ Status VolumeSet::LostVolume::give_up() {
     // The size of its storage may not be known, so the volume keeps its size.
     set_.storage_lost(name_, volume_.get(), 0);
     return Status::ok();
-}
-
-// A volume that the operator was shrinking was becoming a part of its storage.
-bool VolumeSet::LostVolume::covered_all() const {
-    std::lock_guard lock(set_.m_);
-    auto known = set_.known_.find(name_);
-    const bool is_part = volume_->part_ != 0 || (known != set_.known_.end() && known->second.sizes.part != 0);
-    return volume_->loss_.load(std::memory_order_acquire) == Volume::Loss::kOfKnownSize && !is_part;
 }
 
 Status VolumeSet::LostVolume::not_lost() const {

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <stop_token>
 
 #include "lib/base/log.h"
@@ -64,13 +65,15 @@ uint64_t VolumeSet::Resize::size_to_require(uint64_t now, bool is_all) const {
     return turn->record->keeps_size || !is_all ? now : 0;
 }
 
-// Resizes the storage, or takes the result of the attempt that was not answered in time. A second attempt
-// would undo what others have done to the storage since.
+// Resizes the storage. If an attempt is still in progress, this takes its result: a second attempt would undo
+// what others have done to the storage since.
 Status VolumeSet::Resize::resize_backend(uint64_t to) {
     io::Backend& backend = volume->backend();
-    Status resized = waits ? backend.late_resize() : backend.resize(to);
-    waits = resized.code() == Code::kTimedOut || (waits && resized.code() == Code::kBusy);
-    return resized;
+    std::optional<Status> resized;
+    if (waits) resized = backend.late_resize();
+    if (!resized) resized = backend.resize(to);
+    waits = resized->code() == Code::kTimedOut || (waits && resized->code() == Code::kBusy);
+    return *resized;
 }
 
 // Until the result is destroyed, no other change of the volume's size begins, and no reopening.
@@ -227,6 +230,10 @@ Status VolumeSet::grow(Resize& change) {
     const bool longer = change.bytes > change.former_storage;
     if (longer && change.follows) return failure(Code::kBusy, "its storage became smaller meanwhile");
     if (longer) WSS_TRY(change.resize_backend(change.bytes));
+    // Before the volume grows, engines must drop the data that others' shrink has removed.
+    if (longer && backend.hides_growth())
+        return failure(Code::kRefused,
+                       "others have shrunk its storage meanwhile; the volume follows soon, then repeat this");
     std::span<std::byte> memory = backend.memory();
     if (volume.extension() != nullptr && !memory.empty())
         WSS_TRY(volume.extension_->memory_grows(memory.first(std::min<size_t>(memory.size(), change.bytes))));
@@ -250,7 +257,7 @@ Status VolumeSet::grow(Resize& change) {
         return saved.within("it was not changed");
     }
     volume.size_.store(change.bytes, std::memory_order_release);
-    change.note_part();
+    if (!change.follows) volume.part_ = is_all ? 0 : change.bytes;
     volume.generation_.fetch_add(1, std::memory_order_relaxed);
     return Status::ok();
 }
@@ -421,7 +428,11 @@ bool VolumeSet::storage_lost(const std::string& name, const Volume* volume, uint
         std::lock_guard lock(m_);
         auto found = records_.find(name);
         if (found == records_.end() || found->second->volume.get() != volume) return true;
-        found->second->volume->lose(bytes != 0 ? Volume::Loss::kOfKnownSize : Volume::Loss::kOfUnknownSize);
+        // A volume that the operator is shrinking is becoming a part of its storage.
+        auto known = known_.find(name);
+        const bool is_cut = known != known_.end() && known->second.sizes.cut_from != 0;
+        found->second->volume->lose(bytes != 0 && !is_cut ? Volume::Loss::kOfKnownSize
+                                                          : Volume::Loss::kOfUnknownSize);
         if (found->second->state == Record::State::kLive) live = found->second->volume;
     }
     log::error(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Resizes of an image by this client and by others.
 #include <cerrno>
+#include <optional>
 #include <thread>
 
 #include "tests/rbd/rig.h"
@@ -95,17 +96,26 @@ TEST_F(Resize, is_refused_at_once_while_the_previous_resize_is_unanswered) {
 // The caller can wait for it without a second resize, which would undo a resize by others after the first.
 TEST_F(Resize, that_is_answered_late_reports_its_result) {
     open("resize_timeout=1");
-    EXPECT_EQ(backend_->late_resize().code(), Code::kInvalid) << "no resize has begun";
+    EXPECT_FALSE(backend_->late_resize()) << "no resize has begun";
     ceph_.hold(Kind::kResize);
     EXPECT_EQ(backend_->resize(128 * kObject).code(), Code::kTimedOut);
-    EXPECT_EQ(backend_->late_resize().code(), Code::kBusy);
+    ASSERT_TRUE(backend_->late_resize());
+    EXPECT_EQ(backend_->late_resize()->code(), Code::kBusy);
     ceph_.release();
-    Status late = backend_->late_resize();
-    EXPECT_TRUE(
-        wait_for([&] { return late.code() != Code::kBusy || (late = backend_->late_resize(), false); }));
-    EXPECT_TRUE(late) << late.to_string();
+    std::optional<Status> late;
+    EXPECT_TRUE(wait_for([&] { return (late = backend_->late_resize()) && late->code() != Code::kBusy; }));
+    EXPECT_TRUE(late && *late);
     EXPECT_EQ(ceph_.size(), 128 * kObject);
-    EXPECT_EQ(backend_->late_resize().code(), Code::kInvalid) << "the result is taken once";
+    EXPECT_FALSE(backend_->late_resize()) << "the result is taken once";
+}
+
+TEST_F(Resize, that_ceph_ends_with_a_timeout_is_not_late) {
+    open("resize_timeout=20");
+    ceph_.refuse(Kind::kResize, ETIMEDOUT);
+    EXPECT_EQ(backend_->resize(128 * kObject).code(), Code::kTimedOut);
+    EXPECT_FALSE(backend_->late_resize()) << "it has ended, and may be repeated";
+    ceph_.refuse(Kind::kResize, 0);
+    EXPECT_TRUE(backend_->resize(128 * kObject));
 }
 
 // A may_resize() that Ceph answered late does not block the next one.

@@ -14,7 +14,7 @@ class Wrapper : public Backend {
         : name_(name), rule_(rule), inner_(std::move(inner)) {}
     Limits limits() const noexcept override { return inner_->limits(); }
     Status resize(uint64_t bytes) override { return inner_->resize(bytes); }
-    Status late_resize() override { return inner_->late_resize(); }
+    std::optional<Status> late_resize() override { return inner_->late_resize(); }
     Status may_resize() override { return inner_->may_resize(); }
     void watch_size(SizeChanged changed) override { inner_->watch_size(std::move(changed)); }
     bool hides_growth() const noexcept override { return inner_->hides_growth(); }

@@ -33,6 +33,7 @@ struct Shared {
     bool taken = false;                     // the newest backend has lost the storage
     bool elsewhere = false;                 // only another node can shut out the owner
     std::atomic<bool> silent = false;       // resizes time out
+    bool ends_resizes = false;              // a resize that times out has ended, and has had no effect
     std::atomic<int> resizes = 0;           // requested so far
     bool hides_growth = false;              // others have shrunk and enlarged it
     bool refuses_resizes = false;           // resizes fail
@@ -71,7 +72,8 @@ class SharedBackend final : public io::Backend {
         if (bytes != shared_.size) shared_.let_happen();
         return shared_.size = bytes, Status::ok();
     }
-    Status late_resize() override {
+    std::optional<Status> late_resize() override {
+        if (shared_.ends_resizes) return std::nullopt;
         if (shared_.silent) return Status(Code::kBusy, "no answer");
         return shared_.size = asked_, Status::ok();
     }

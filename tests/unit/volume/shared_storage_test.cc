@@ -66,6 +66,20 @@ TEST_F(WhileAGrowthIsSaved, a_shrink_by_others_is_followed_later) {
     EXPECT_EQ(set_->find("a")->size, uint64_t{1536 << 10});
 }
 
+TEST_F(WhileAGrowthIsSaved, a_shrink_by_others_leaves_a_part_the_size_that_the_operator_gave_it) {
+    ASSERT_TRUE(control([&] { return set_->remove("a"); }));
+    ASSERT_TRUE(create("part", 512 << 10));
+    others_ = [&] {
+        shared_.size = 640 << 10;
+        EXPECT_FALSE(shared_.changed(1 << 20, 640 << 10));
+    };
+    ASSERT_TRUE(resize("part", 768 << 10));
+    EXPECT_TRUE(follows(1 << 20, 640 << 10));
+    EXPECT_EQ(set_->find("part")->size, uint64_t{640 << 10});
+    others_resize(2 << 20);
+    EXPECT_EQ(set_->find("part")->size, uint64_t{768 << 10});
+}
+
 TEST_F(WhileAGrowthIsSaved, a_loss_leaves_a_volume_that_takes_all_of_its_storage_when_reopened) {
     std::thread notice;
     others_ = [&] {
@@ -89,6 +103,30 @@ TEST_F(OnSharedStorage, a_growth_that_outlasts_its_command_is_requested_once) {
     while (set_->find("a")->size != 2 << 20 && clock_.now() < deadline) reactor_.step();
     EXPECT_EQ(set_->find("a")->size, uint64_t{2 << 20});
     EXPECT_EQ(shared_.resizes, 1);
+}
+
+TEST_F(OnSharedStorage, a_growth_that_storage_has_given_up_is_requested_again) {
+    ASSERT_TRUE(create("a"));
+    shared_.silent = shared_.ends_resizes = true;
+    EXPECT_EQ(resize("a", 2 << 20).code(), Code::kTimedOut);
+    shared_.silent = false;
+    const Nanoseconds deadline = clock_.now() + io::test::kPatience;
+    while (set_->find("a")->size != 2 << 20 && clock_.now() < deadline) reactor_.step();
+    EXPECT_EQ(set_->find("a")->size, uint64_t{2 << 20});
+}
+
+// Writes beyond the end of the shrink would be acknowledged, and then dropped when the volume follows it.
+TEST_F(OnSharedStorage, a_volume_does_not_grow_past_a_shrink_that_it_has_not_followed) {
+    ASSERT_TRUE(create("a"));
+    shared_.meanwhile = [&] { shared_.hides_growth = true; };
+    EXPECT_EQ(resize("a", 2 << 20).code(), Code::kRefused);
+    EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 20});
+    shared_.hides_growth = false;
+    shared_.at_most = 512 << 10;
+    EXPECT_TRUE(follows(2 << 20, 512 << 10));
+    shared_.at_most = 0;
+    EXPECT_TRUE(follows(512 << 10, 2 << 20));
+    EXPECT_EQ(set_->find("a")->size, uint64_t{2 << 20});
 }
 
 // The volume does not know the size of its storage, so it could neither refuse the resize nor carry it out.
@@ -207,6 +245,27 @@ TEST_F(OnSharedStorage, a_shrink_of_its_storage_is_adopted_even_if_it_cannot_be_
     EXPECT_TRUE(follows(512 << 10, 2 << 20));
     EXPECT_EQ(written_.back().front().sizes.resized, uint64_t{2 << 20});
     EXPECT_FALSE(written_.back().front().sizes.shrinking);
+}
+
+TEST_F(OnSharedStorage, a_volume_that_covers_its_storage_since_a_restart_takes_all_of_it_when_reopened) {
+    const auto start = [&] {
+        set_.reset();
+        make_set({.state = locked(folder_.file("state.json"))});
+        ASSERT_TRUE(control([&] { return set_->restore(); }));
+    };
+    start();
+    ASSERT_TRUE(create("a", 512 << 10));
+    ASSERT_TRUE(resize("a", 384 << 10));
+    others_resize(256 << 10);
+    ASSERT_TRUE(control([&] { return set_->close_all(); }));
+    start();
+    others_resize(320 << 10);
+    EXPECT_EQ(set_->find("a")->size, uint64_t{320 << 10});
+    EXPECT_TRUE(follows(320 << 10, 0));
+    shared_.left = 288 << 10;
+    Status reopened = reopen("a");
+    EXPECT_TRUE(reopened) << reopened.to_string();
+    EXPECT_EQ(set_->find("a")->size, uint64_t{288 << 10});
 }
 
 // A start must not fail, or leave a part of the storage unused, because of a size that the volume had before.

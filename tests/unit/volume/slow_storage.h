@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -43,7 +44,7 @@ class SlowBackend final : public io::Backend {
         if (slow_.silent) return Status(repeated ? Code::kBusy : Code::kTimedOut, "storage does not answer");
         return resize_now();
     }
-    Status late_resize() override {
+    std::optional<Status> late_resize() override {
         if (slow_.silent) return Status(Code::kBusy, "storage does not answer");
         at_most_ = UINT64_MAX;
         return resize_now();

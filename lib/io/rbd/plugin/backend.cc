@@ -144,8 +144,8 @@ Status RbdBackend::resize(uint64_t bytes) {
         "the volume was removed meanwhile, and Ceph may still resize the image");
 }
 
-Status RbdBackend::late_resize() {
-    if (!resize_.is_started()) return Backend::late_resize();
+std::optional<Status> RbdBackend::late_resize() {
+    if (!resize_.is_started()) return std::nullopt;
     if (auto done = resize_.wait_until(std::chrono::steady_clock::now())) return *done;
     return failure(Code::kBusy, "{}: Ceph has not answered the resize yet: see ceph -s", describe());
 }

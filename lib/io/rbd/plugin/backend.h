@@ -25,7 +25,7 @@ class RbdBackend final : public Backend {
     Limits limits() const noexcept override;
     Result<std::unique_ptr<Queue>> open_queue(reactor::Reactor& reactor) override;
     Status resize(uint64_t bytes) override;
-    Status late_resize() override;
+    std::optional<Status> late_resize() override;
     Status may_resize() override;
     void watch_size(SizeChanged changed) override { client_->watch_size(std::move(changed)); }
     bool hides_growth() const noexcept override { return client_->hides_growth(); }
