@@ -82,6 +82,19 @@ TEST_F(Resize, that_belongs_to_an_opening_has_the_limit_of_the_opening) {
     ceph_.release();
 }
 
+// The image is smaller than one block until then, which a look at the image finds.
+TEST_F(Resize, that_belongs_to_an_opening_enlarges_an_image_that_is_smaller_than_one_block) {
+    block_ = 4096;
+    ceph_.resize(2048);
+    ceph_.hold(Kind::kResize);
+    std::jthread answers([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+        ceph_.release();
+    });
+    auto opened = open_and_grow({});
+    EXPECT_TRUE(opened) << opened.status().to_string();
+}
+
 TEST_F(Resize, is_refused_at_once_while_the_previous_resize_is_unanswered) {
     open("resize_timeout=1");
     ceph_.hold(Kind::kResize);

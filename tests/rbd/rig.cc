@@ -97,7 +97,7 @@ Result<std::unique_ptr<io::Backend>> RbdTest::open_other(const std::string& opti
 
 Result<std::unique_ptr<io::Backend>> RbdTest::open_and_grow(const std::string& options) {
     return io::rbd::RbdBackend::open(specification(options),
-                                     {.size = ceph_.size() + kObject, .owner = "other"});
+                                     {.size = ceph_.size() + kObject, .block = block_, .owner = "other"});
 }
 
 Result<std::unique_ptr<io::Backend>> RbdTest::open_larger(bool keeps) {

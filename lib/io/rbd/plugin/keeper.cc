@@ -124,7 +124,9 @@ void Client::size_is(std::span<const char> answer, uint64_t own_changes) noexcep
     // A lost image keeps its last size, because its current size is set by another owner.
     if (lost() || !options_.is_head() || answer.size() < kSizeBytes) return;
     const uint64_t bytes = size_of(answer);
-    if (bytes < at_least_) return lose(Loss::kEmptied);
+    // An opening may still have to enlarge an image that was smaller before.
+    const bool was_enough = sizes_.latest() >= at_least_;
+    if (bytes == 0 || (bytes < at_least_ && was_enough)) return lose(Loss::kEmptied);
     if (resizing_.load() == Resizing::kUnknown) {
         sizes_.failed_own(bytes);
         resizing_.store(Resizing::kNo);
