@@ -266,8 +266,8 @@ TEST_F(LateResize, an_adopted_growth_ends_when_others_have_undone_it) {
     EXPECT_FALSE(set_->resize("a", kSmall));
     stop();
     std::filesystem::resize_file(folder_.file("a"), kSmall);
-    start();  // finds an incomplete shrink
     keeper_.keeps = true;
+    start();  // finds an incomplete shrink
     EXPECT_FALSE(slow_.changed(kSmall, 2 * kSize)) << "observers do not release it";
     let_go(true);
     slow_.refuses = false;
