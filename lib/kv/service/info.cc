@@ -111,7 +111,7 @@ std::string memory_of(const store::Statistics& kept) {
 }
 
 // A rule is printable ASCII (access_rules.h).
-std::string quoted(std::string_view rule) {
+std::string json_string(std::string_view rule) {
     std::string text = "\"";
     for (char letter : rule) {
         if (letter == '"' || letter == '\\') text += '\\';
@@ -124,7 +124,7 @@ std::string access_of(const Access& access) {
     std::string rules = "[";
     if (access.rules() != nullptr)
         for (const std::string& rule : access.rules()->words())
-            rules += (rules.size() > 1 ? "," : "") + quoted(rule);
+            rules += (rules.size() > 1 ? "," : "") + json_string(rule);
     Object refused;
     for (const auto& [name, count] : access.refused()) refused.number(name, count);
     return Object()

@@ -16,7 +16,7 @@ def test_driver_refuses_a_device_with_lower_limits_than_its_disks_need(rig: Rig)
     rig.reset()
     wait_until(lambda: "registers at most 15 segments at once, but the session's disks need 256" in rig.last_error(), "the device has been refused", 30)
     assert rig.driver.state() == "recovering" and load.running
-    assert f"cannot reconnect: RDMA device {DEVICE} registers 15 segments" in rig.said(mark)
+    assert f"cannot reconnect: RDMA device {DEVICE} registers at most 15 segments at once" in rig.said(mark)
     rig.set("force_segments", 0)
     rig.wait_live()
     rig.end_verified(load)
