@@ -11,6 +11,7 @@
 
 #include "target/volume/volume_set.h"
 #include "tests/unit/io/harness.h"
+#include "tests/unit/volume/closed.h"
 #include "tests/unit/volume/locked.h"
 #include "tests/unit/volume/slow_storage.h"
 
@@ -57,7 +58,7 @@ class LateResize : public testing::Test {
         ASSERT_TRUE(set_->restore());
     }
     void stop() {
-        EXPECT_TRUE(set_->close_all());
+        EXPECT_TRUE(closed(*set_));
         reactor_->stop();
         thread_.join();
         set_->table(0).remove_observer(keeper_);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "lib/base/file.h"
+#include "tests/unit/volume/closed.h"
 #include "tests/unit/volume/locked.h"
 #include "tests/unit/volume/shared_storage.h"
 
@@ -41,7 +42,7 @@ class ShrinkCutOff : public OnSharedStorage {
         EXPECT_EQ(create("disk", size, true).is_ok(), !engines_.refuse);
     }
     void stop() {
-        EXPECT_TRUE(control([&] { return set_->close_all(); }));
+        EXPECT_TRUE(control([&] { return closed(*set_); }));
         set_->table(0).remove_observer(engines_);
         engines_.kept.reset();
         engines_.away = false;

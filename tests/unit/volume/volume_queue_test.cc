@@ -8,6 +8,7 @@
 #include <atomic>
 #include <thread>
 
+#include "tests/unit/volume/closed.h"
 #include "tests/unit/volume/stepped.h"
 
 namespace wss::volume {
@@ -120,7 +121,7 @@ TEST(VolumeQueue, that_ends_after_the_command_timed_out_has_its_storage_closed) 
     const Nanoseconds deadline = clock.now() + io::test::kPatience;
     while (!busy.closed && clock.now() < deadline) std::this_thread::yield();
     EXPECT_TRUE(busy.closed);
-    EXPECT_TRUE(set.close_all());
+    EXPECT_TRUE(closed(set));
     reactor.stop();
     thread.join();
 }
