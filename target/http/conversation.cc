@@ -204,11 +204,13 @@ class Conversation final : private httplib::Server {
     }
 
     std::optional<Answer> refusal_of(const httplib::Request& request, bool reads) const {
-        if (terms_.only_local && request.has_header("Host") &&
-            !names_this_machine(request.get_header_value("Host")))
-            return error_answer(Status(Code::kPermission,
-                                       "this port serves only programs on this machine: request localhost or "
-                                       "the address of the port, not another name"));
+        // A client of HTTP/1.0 may omit the header. Browsers never do.
+        const bool names_host = request.has_header("Host") || request.version != "HTTP/1.0";
+        if (terms_.only_local && names_host && !names_this_machine(request.get_header_value("Host")))
+            return error_answer(
+                Status(Code::kPermission,
+                       "this port serves only programs on this machine: request localhost or its "
+                       "address, not another name"));
         if (terms_.only_health && !Site::is_health(request.path))
             return error_answer(Status(Code::kExhausted, "too many clients are connected: try again later"));
         if (!reads && request.method != "POST") {

@@ -19,7 +19,7 @@ constexpr size_t kBodyMax = 1 << 20;  // body of a change
 struct Terms {
     bool may_change = false;
     bool only_health = false;              // true if the normal client limit is reached
-    bool only_local = false;               // if true, the Host: header, if there is one, must name this
+    bool only_local = false;               // if true, the Host: header (HTTP/1.1: required) must name this
                                            // machine
     Nanoseconds idle_max{};                // maximum time between requests, after which the connection is
                                            // closed

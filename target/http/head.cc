@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <cstdint>
 
 namespace wss::http {
 
@@ -14,6 +16,13 @@ constexpr bool is_digit(char c) {
 }
 constexpr char lower(char c) {
     return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+// The library takes a number that does not fit for the largest one that does.
+bool is_length(std::string_view text) {
+    uint64_t length = 0;
+    const char* const end = text.data() + text.size();
+    return std::ranges::all_of(text, is_digit) &&
+           std::from_chars(text.data(), end, length) == std::from_chars_result{end, {}};
 }
 bool is_control(char c) {
     return (static_cast<unsigned char>(c) < ' ' && c != '\t') || c == 0x7f;
@@ -44,8 +53,9 @@ class SingleHeaders {
             if (single.seen) return failure(Code::kInvalid, "the request has two headers '{}'", single.name);
             single.seen = true;
         }
-        if (equal(name, "Content-Length") && (value.empty() || !std::ranges::all_of(value, is_digit)))
-            return failure(Code::kInvalid, "Content-Length is not a number");
+        if (equal(name, "Content-Length") && !is_length(value))
+            return failure(Code::kInvalid, "Content-Length is not a number below 2^64");
+        if (equal(name, "Host") && value.empty()) return failure(Code::kInvalid, "Host is empty");
         return Status::ok();
     }
 

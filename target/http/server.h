@@ -5,8 +5,8 @@
 //                  SO_PEERCRED). Others get an error. Example:
 //                  curl --unix-socket PATH http://wss/api/v1/volume/list
 // port             read-only, without authentication. At a loopback address it also refuses requests whose
-//                  Host: header is another name, so that no web site can read it through a browser of this
-//                  machine (DNS rebinding).
+//                  Host: header is another name, or missing in HTTP/1.1, so that no web site can read it
+//                  through a browser of this machine (DNS rebinding).
 //
 // Each client has its own thread, so a long change does not delay others. Methods post tasks to reactors.
 // Everything is bounded: clients, sizes, time to send a request and to receive an answer, idle time. Beyond

@@ -142,17 +142,28 @@ TEST_F(HttpConversation, a_body_that_ends_early_changes_nothing) {
 TEST_F(HttpConversation, a_request_with_an_ambiguous_end_is_refused_and_hides_no_other) {
     using namespace std::string_literals;
     const std::string hidden = "GET /api/v1/ping HTTP/1.1\r\n\r\n", length = std::to_string(hidden.size());
-    for (const std::string& header :
-         {"Content-Length : " + length + "\r\n", " Content-Length: " + length + "\r\n",
-          "X: y\r\n Content-Length: " + length + "\r\n", "X: y\nContent-Length: " + length + "\r\n",
-          "Content-Length: " + length + "\n", "X: y\rContent-Length: " + length + "\r\n",
-          "Content-Length: 0\r\ncontent-length: " + length + "\r\n", "Content-Length: +" + length + "\r\n",
-          "Content-Length: %3" + length + "\r\n", "Content-Length: 0x1f\r\n"s, "Content-Length:\r\n"s,
-          "Transfer-Encoding\t: chunked\r\n"s,
-          "Transfer-Encoding: \x0b"
-          "chunked\r\n"s,
-          "Transfer-Encoding: a\r\nTransfer-Encoding: chunked\r\n"s, "Host: a\r\nHost: b\r\n"s,
-          "X: a\0b\r\n"s, "X\0: a\r\n"s, ": a\r\n"s, "no header\r\n"s}) {
+    for (const std::string& header : {"Content-Length : " + length + "\r\n",
+                                      " Content-Length: " + length + "\r\n",
+                                      "X: y\r\n Content-Length: " + length + "\r\n",
+                                      "X: y\nContent-Length: " + length + "\r\n",
+                                      "Content-Length: " + length + "\n",
+                                      "X: y\rContent-Length: " + length + "\r\n",
+                                      "Content-Length: 0\r\ncontent-length: " + length + "\r\n",
+                                      "Content-Length: +" + length + "\r\n",
+                                      "Content-Length: %3" + length + "\r\n",
+                                      "Content-Length: 0x1f\r\n"s,
+                                      "Content-Length:\r\n"s,
+                                      "Content-Length: 18446744073709551616\r\n"s,
+                                      "Content-Length: 1" + std::string(100, '0') + "\r\n",
+                                      "Transfer-Encoding\t: chunked\r\n"s,
+                                      "Transfer-Encoding: \x0b"
+                                      "chunked\r\n"s,
+                                      "Transfer-Encoding: a\r\nTransfer-Encoding: chunked\r\n"s,
+                                      "Host: a\r\nHost: b\r\n"s,
+                                      "X: a\0b\r\n"s,
+                                      "X\0: a\r\n"s,
+                                      ": a\r\n"s,
+                                      "no header\r\n"s}) {
         Client client = begin({.may_change = true, .idle_max = kLong});
         client.send_text("GET /api/v1/ping HTTP/1.1\r\n" + header + "\r\n" + hidden);
         EXPECT_EQ(client.receive().status, 400) << header;

@@ -185,9 +185,32 @@ TEST_F(HttpSite, a_local_port_refuses_requests_for_another_host) {
     for (const char* host : {"localhost", "localhost:9555", "127.0.0.1:9555", "[::1]:9555",
                              "[::ffff:127.0.0.1]", "[::ffff:7f00:1]:9555"})
         EXPECT_EQ(client.get(kPing, host).status, 200) << host;
-    for (const char* host : {"evil.example", "127.evil.example", "localhost.evil.example", "[::1",
-                             "[::1].evil.example", "0.0.0.0:9555", "[::ffff:10.0.0.1]", "[::1%25lo]", "[]"})
+    for (const char* host : {"evil.example",
+                             "127.evil.example",
+                             "localhost.evil.example",
+                             "[::1",
+                             "[::1].evil.example",
+                             "0.0.0.0:9555",
+                             "[::ffff:10.0.0.1]",
+                             "[::1%25lo]",
+                             "[]",
+                             "127.0.0.1:80 evil.example",
+                             "127.0.0.1:80:evil.example",
+                             "127.0.0.1:abc",
+                             "127.0.0.1:-1",
+                             "127.0.0.1:",
+                             "localhost:65536",
+                             "localhost:99999999",
+                             "localhost evil.example",
+                             "[::1]:",
+                             "[::1]:abc",
+                             "[::1]9555"})
         EXPECT_EQ(Client(port()).get(kPing, host).status, 403) << host;
+    for (const char* blank : {"", " ", "\t "})
+        EXPECT_EQ(Client(port()).get(kPing, blank).status, 400) << "'" << blank << "'";
+    Client unnamed(port());
+    unnamed.send_text("GET " + std::string(kPing) + " HTTP/1.1\r\n\r\n");
+    EXPECT_EQ(unnamed.receive().status, 403) << "HTTP/1.1 requires the header";
     EXPECT_EQ(Client(path()).get(kPing, "wss").status, 200) << "no browser reaches the control socket";
     Client old(port());
     old.send_text("GET /livez HTTP/1.0\r\n\r\n");
