@@ -7,6 +7,7 @@
 #include "lib/fabric/stream/poller.h"
 #include "lib/fabric/tcp/tcp.h"
 #include "tests/conformance/fabric_under_test.h"
+#include "tests/support/kernel_tls.h"
 
 namespace wss::fabric::conformance {
 namespace {
@@ -28,8 +29,10 @@ Descriptor occupy(uint16_t& port, bool listening) {
 // The key of both ends: each may connect to the other.
 std::shared_ptr<const tls::Context> shared_key() {
     const NamedSecret secret{.name = "host1", .secret = Secret("what both of the ends know")};
-    return *tls::Context::create(
-        {.files = {}, .identity = secret, .known = std::make_shared<tls::KnownPeers>(std::vector{secret})});
+    return *tls::Context::create({.files = {},
+                                  .identity = secret,
+                                  .known = std::make_shared<tls::KnownPeers>(std::vector{secret}),
+                                  .kernel_sends_max = test::kernel_sends_max()});
 }
 
 class TcpWorld final : public World {

@@ -37,8 +37,10 @@ void Linger::start() noexcept {
 
 void Linger::send_last_words() noexcept {
     if (session_ && !session_->send_close_notify()) return;
+    // The kernel may still have to send records, and drops them after a shutdown. The close_notify ends the
+    // stream in any case.
+    if (!session_ || !session_->kernel_sends()) shutdown(socket_.get(), SHUT_WR);
     session_.reset();
-    shutdown(socket_.get(), SHUT_WR);
 }
 
 void Linger::on_ready(uint32_t) noexcept {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lib/base/log.h"
+#include "lib/fabric/tls/kernel.h"
 #include "lib/fabric/tls/session.h"
 
 namespace wss::fabric::tls {
@@ -127,9 +128,17 @@ Result<std::shared_ptr<const Context>> Context::create(Credentials credentials) 
     WSS_TRY(credentials.files.check());
     std::shared_ptr<Context> context(new Context(std::move(credentials)));
     WSS_TRY(context->load());
+    if (context->credentials_.kernel_sends_max > 0) context->try_kernel();
     std::lock_guard lock(contexts_mutex);
     contexts.push_back(context.get());
     return std::shared_ptr<const Context>(std::move(context));
+}
+
+void Context::try_kernel() {
+    if (Status status = kernel::check(); !status)
+        return log::warning("kernel TLS is not available, so libssl encrypts: {}", status.text());
+    kernel_sends_max_ = credentials_.kernel_sends_max;
+    log::info("kernel TLS is available: the kernel encrypts what is sent, libssl decrypts");
 }
 
 Context::~Context() {

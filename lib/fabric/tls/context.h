@@ -22,12 +22,15 @@ namespace wss::fabric::tls {
 struct Counters {
     std::atomic<uint64_t> handshakes{0};
     std::atomic<uint64_t> handshakes_failed{0};
+    std::atomic<uint64_t> kernel_sends{0};
     std::atomic<uint64_t> truncated{0};
 
     template <typename Visit>  // visit(name, help, value)
     void for_each(Visit&& visit) const {
         visit("handshakes", "TLS handshakes that succeeded", handshakes.load());
         visit("handshakes_failed", "TLS handshakes that failed", handshakes_failed.load());
+        visit("kernel_sends", "of the TLS handshakes that succeeded: the kernel encrypts what is sent",
+              kernel_sends.load());
         visit("truncated", "TLS connections that ended without close_notify", truncated.load());
     }
 };
@@ -49,6 +52,8 @@ class Context {
     Status can_connect() const;
     Status can_listen() const;
     const Credentials& credentials() const { return credentials_; }
+    // Credentials::kernel_sends_max, or 0 if the kernel cannot encrypt.
+    uint64_t kernel_sends_max() const { return kernel_sends_max_; }
     // Connecting: identity of the pre-shared key that we offer; "" if none.
     const std::string& offered_identity() const { return offered_identity_; }
     enum class End : uint8_t { kConnecting, kListening };
@@ -63,6 +68,7 @@ class Context {
     using Loaded = std::unique_ptr<ssl_ctx_st, FreeContext>;
 
     explicit Context(Credentials credentials);
+    void try_kernel();
     Status load() const;
     Result<Loaded> set_up(End end) const;
     Status set_up_client(ssl_ctx_st* context) const;
@@ -71,6 +77,7 @@ class Context {
 
     const Credentials credentials_;
     const std::string offered_identity_;
+    uint64_t kernel_sends_max_ = 0;
     mutable std::mutex m_;
     mutable Loaded client_, server_;  // guarded by m_
 };

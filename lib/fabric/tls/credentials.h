@@ -67,6 +67,8 @@ struct Credentials {
     // Listening: peers that may connect with a pre-shared key. If it is set, other peers may connect only
     // with a certificate of Files::client_authorities.
     std::shared_ptr<const KnownPeers> known;
+    // Bytes that the kernel may encrypt for a connection before it ends (kernel.h). 0: libssl encrypts.
+    uint64_t kernel_sends_max = 0;
 };
 
 }  // namespace wss::fabric::tls

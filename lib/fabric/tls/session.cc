@@ -10,6 +10,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
+
+#include "lib/fabric/tls/kernel.h"
 
 namespace wss::fabric::tls {
 
@@ -18,16 +21,30 @@ constexpr std::string_view kBindingLabel = "EXPORTER-Channel-Binding";  // RFC 9
 constexpr uint64_t kRecordsPerKey = 1 << 23;
 // A peer that changes its key more often violates TS4: it would keep this process busy.
 constexpr uint64_t kRecordsPerKeyMin = 1 << 16;
+// libssl's internal command that passes the key of one direction to the kernel. The number is 0 for the key
+// of received data.
+constexpr int kSetKernelKey = 72;
 
 // --- the socket: as libssl's, but without SIGPIPE when the peer is gone ---
 
 static int write_quietly(BIO* bio, const char* bytes, int length) {
     int socket = -1;
     BIO_get_fd(bio, &socket);
-    const ssize_t sent = send(socket, bytes, static_cast<size_t>(length), MSG_NOSIGNAL);
+    ssize_t sent;
+    if (BIO_get_ktls_send(bio)) {
+        sent = kernel::send_alert(socket, bytes, static_cast<size_t>(length));
+        if (sent < 0) errno = static_cast<int>(-std::exchange(sent, -1));
+    } else {
+        sent = send(socket, bytes, static_cast<size_t>(length), MSG_NOSIGNAL);
+    }
     BIO_clear_retry_flags(bio);
     if (sent <= 0 && BIO_sock_should_retry(static_cast<int>(sent))) BIO_set_retry_write(bio);
     return static_cast<int>(sent);
+}
+
+static long control(BIO* bio, int command, long number, void* argument) {
+    if (command == kSetKernelKey && (number == 0 || !kernel::has_checked_cipher(argument))) return 0;
+    return BIO_meth_get_ctrl(BIO_s_socket())(bio, command, number, argument);
 }
 
 static BIO_METHOD* quiet_socket() {
@@ -37,7 +54,7 @@ static BIO_METHOD* quiet_socket() {
         WSS_ASSERT(made != nullptr, "there is memory at the start");
         BIO_meth_set_write(made, write_quietly);
         BIO_meth_set_read(made, BIO_meth_get_read(socket));
-        BIO_meth_set_ctrl(made, BIO_meth_get_ctrl(socket));
+        BIO_meth_set_ctrl(made, control);
         BIO_meth_set_create(made, BIO_meth_get_create(socket));
         BIO_meth_set_destroy(made, BIO_meth_get_destroy(socket));
         return made;
@@ -68,6 +85,7 @@ static Result<SSL*> ssl_on(const Context& context, Context::End end, int socket)
     }
     BIO_set_fd(bio, socket, BIO_NOCLOSE);
     SSL_set_bio(ssl, bio, bio);
+    if (context.kernel_sends_max() > 0 && kernel::attach(socket)) SSL_set_options(ssl, SSL_OP_ENABLE_KTLS);
     return ssl;
 }
 
@@ -194,7 +212,9 @@ void Session::established() noexcept {
     has_proven_name_ = SSL_is_server(ssl_) == 1 && SSL_session_reused(ssl_) == 1;
     established_ = true;
     records_read_ = 0;
+    kernel_sends_ = BIO_get_ktls_send(SSL_get_wbio(ssl_));
     counters().handshakes.fetch_add(1, std::memory_order_relaxed);
+    if (kernel_sends_) counters().kernel_sends.fetch_add(1, std::memory_order_relaxed);
 }
 
 void Session::message_seen(int outgoing, int, int type, const void* bytes, size_t length, SSL*,
@@ -207,8 +227,12 @@ void Session::message_seen(int outgoing, int, int type, const void* bytes, size_
         ++self.messages_;
         return;
     }
-    const bool new_key = length > 0 && *static_cast<const uint8_t*>(bytes) == SSL3_MT_KEY_UPDATE;
+    const auto* message = static_cast<const uint8_t*>(bytes);
+    const bool new_key = length > 0 && message[0] == SSL3_MT_KEY_UPDATE;
     if (!new_key || self.records_read_ - self.read_at_new_key_ < kRecordsPerKeyMin) self.misbehaved_ = true;
+    // libssl would respond with a new key of its own, which the kernel cannot take.
+    if (new_key && self.kernel_sends_ && message[length - 1] == SSL_KEY_UPDATE_REQUESTED)
+        self.misbehaved_ = true;
     self.read_at_new_key_ = self.records_read_;
 }
 
@@ -295,7 +319,15 @@ bool Session::flush() noexcept {
     return true;
 }
 
+ssize_t Session::send_by_kernel(std::span<const iovec> from) noexcept {
+    if (kernel_cost_ >= context_->kernel_sends_max()) return -EKEYEXPIRED;
+    const ssize_t sent = kernel::send(socket_, from);
+    if (sent > 0) kernel_cost_ += kernel::cost(static_cast<uint64_t>(sent), from.size());
+    return sent;
+}
+
 ssize_t Session::write(std::span<const iovec> from) noexcept {
+    if (kernel_sends_) return send_by_kernel(from);
     if (!record_) record_ = std::make_unique<std::array<std::byte, 16384>>();
     if (!flush()) return -EAGAIN;
     size_t total = 0;

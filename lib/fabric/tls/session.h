@@ -5,10 +5,14 @@
 // Invariants
 //  TS1  No user data is sent before the handshake is complete and the peer's identity is verified.
 //  TS2  A sealed record is sent unchanged: write() counts it as written, and nothing else is written until
-//       the socket has accepted it. Memory is bounded: a read buffer and one record.
+//       the socket has accepted it. Memory is bounded: a read buffer and one record. If the kernel encrypts,
+//       it keeps the sealed records, within the send buffer of the socket and one record.
 //  TS3  The end of the stream is the peer's close_notify. Without it the connection is lost (ECONNRESET).
 //  TS4  After the handshake the peer may send data, close_notify and, not too often, a new key. Anything else
 //       is EPROTO.
+//  TS5  Whether libssl or the kernel encrypts what is sent makes no difference to the peer, with two
+//       exceptions, as the kernel keeps its key: a request for a new one is EPROTO, and write() fails with
+//       EKEYEXPIRED when the key has protected Credentials::kernel_sends_max bytes.
 //
 // Thread-safety: none. An object may pass from thread to thread.
 #pragma once
@@ -61,6 +65,8 @@ class Session {
     bool send_close_notify() noexcept;
 
     std::span<const std::byte> binding() const { return binding_; }
+    // The kernel encrypts what is sent. It may still have to send records that write() counted.
+    bool kernel_sends() const { return kernel_sends_; }
 
   private:
     Session(std::shared_ptr<const Context> context, ssl_st* ssl, int socket);
@@ -73,6 +79,7 @@ class Session {
     Status explain_reason(int reason) const;
     ssize_t read_some(std::byte* to, size_t length) noexcept;
     int seal(const std::byte* from, size_t length) noexcept;
+    ssize_t send_by_kernel(std::span<const iovec> from) noexcept;
 
     const std::shared_ptr<const Context> context_;
     ssl_st* const ssl_;
@@ -85,6 +92,8 @@ class Session {
     bool established_ = false;
     bool has_proven_name_ = false;
     bool peer_is_plain_ = false;
+    bool kernel_sends_ = false;
+    uint64_t kernel_cost_ = 0;  // bytes that the kernel's key has protected
     size_t sealed_ = 0;  // bytes of user data in record_ that libssl has accepted and the socket has not
     uint64_t records_sent_ = 0;  // under the current key
     uint64_t records_read_ = 0;

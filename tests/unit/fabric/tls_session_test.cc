@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A TLS session of the library with a peer that uses libssl directly: small records, frequent key changes,
 // early data, older versions, damaged handshakes.
+#include <arpa/inet.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <netinet/tcp.h>
 #include <openssl/ssl.h>
 #include <sys/socket.h>
 
@@ -13,6 +16,7 @@
 #include "lib/base/file.h"
 #include "lib/fabric/tls/session.h"
 #include "tests/support/certificates.h"
+#include "tests/support/kernel_tls.h"
 
 namespace wss::fabric::tls {
 namespace {
@@ -25,16 +29,16 @@ struct Free {
 class TlsSession : public testing::Test {
   public:
     TlsSession() {
-        int ends[2];
-        EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
-        ours_ = Descriptor(ends[0]);
-        theirs_ = Descriptor(ends[1]);
+        connect_sockets();
         SSL_CTX_set_verify(foreign_context_.get(), SSL_VERIFY_NONE, nullptr);
     }
     // The session under test accepts, with a certificate. `prepare` configures the peer.
     void begin(const std::function<void(SSL*)>& prepare = {}) {
         const auto own = authority_.issue("target", "IP:127.0.0.1");
-        begin(*Context::create({.files = {own.certificate, own.key, "", ""}, .identity = {}, .known = {}}),
+        begin(*Context::create({.files = {own.certificate, own.key, "", ""},
+                                .identity = {},
+                                .known = {},
+                                .kernel_sends_max = kernel_sends_max_}),
               prepare);
     }
     void begin(std::shared_ptr<const Context> context, const std::function<void(SSL*)>& prepare) {
@@ -74,9 +78,40 @@ class TlsSession : public testing::Test {
     std::unique_ptr<SSL, Free> peer;
 
   protected:
+    // Kernel TLS needs TCP. Without it, a pair of Unix sockets has smaller buffers.
+    void connect_sockets() {
+        if (kernel_sends_max_ > 0) return connect_over_tcp();
+        int ends[2];
+        ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
+        ours_ = Descriptor(ends[0]);
+        theirs_ = Descriptor(ends[1]);
+    }
+
+    uint64_t kernel_sends_max_ = test::kernel_sends_max();
     test::Authority authority_;
     Descriptor ours_, theirs_;
     std::unique_ptr<SSL_CTX, Free> foreign_context_{SSL_CTX_new(TLS_client_method())};
+
+  private:
+    void connect_over_tcp() {
+        const auto socket = [] { return Descriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)); };
+        const Descriptor listening = socket();
+        sockaddr_in address{
+            .sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+        socklen_t length = sizeof address;
+        auto* generic = reinterpret_cast<sockaddr*>(&address);
+        ASSERT_EQ(bind(listening.get(), generic, length), 0);
+        ASSERT_EQ(listen(listening.get(), 1), 0);
+        ASSERT_EQ(getsockname(listening.get(), generic, &length), 0);
+        theirs_ = socket();
+        ASSERT_EQ(connect(theirs_.get(), generic, length), 0);
+        ours_ = Descriptor(accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC));
+        for (const Descriptor* end : {&ours_, &theirs_}) {
+            const int on = 1;
+            ASSERT_EQ(setsockopt(end->get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on), 0);
+            ASSERT_EQ(fcntl(end->get(), F_SETFL, O_NONBLOCK), 0);
+        }
+    }
 };
 
 std::string pattern(size_t length) {
@@ -142,6 +177,112 @@ TEST_F(TlsSession, a_peer_gets_no_ticket_for_resumption) {
     EXPECT_EQ(SSL_SESSION_is_resumable(SSL_get0_session(peer.get())), 0);
 }
 
+// --- kernel TLS
+
+class TlsSessionOfKernel : public TlsSession {
+  public:
+    void begin_with_kernel(uint64_t bytes_max = kernel::kBytesPerKey,
+                           const std::function<void(SSL*)>& prepare = {}) {
+        if (const Status able = kernel::check(); !able) GTEST_SKIP() << able.to_string();
+        kernel_sends_max_ = bytes_max;
+        connect_sockets();
+        begin(prepare);
+        ASSERT_EQ(shake_hands(), Session::Step::kDone) << session->failure().to_string();
+    }
+};
+
+#define BEGIN_WITH_KERNEL(...)                        \
+    do {                                              \
+        begin_with_kernel(__VA_ARGS__);               \
+        if (IsSkipped() || HasFatalFailure()) return; \
+    } while (false)
+
+TEST_F(TlsSessionOfKernel, the_kernel_encrypts_large_writes_of_many_segments) {
+    const uint64_t before = counters().kernel_sends;
+    BEGIN_WITH_KERNEL();
+    EXPECT_TRUE(session->kernel_sends());
+    EXPECT_EQ(counters().kernel_sends, before + 1);
+    std::string sent = pattern(1'000'000);
+    std::string got;
+    for (size_t done = 0; got.size() < sent.size();) {
+        std::vector<iovec> segments;
+        for (size_t at = done; at < sent.size() && segments.size() < 64; at += 5000)
+            segments.push_back({&sent[at], std::min<size_t>(5000, sent.size() - at)});
+        const ssize_t taken = session->write(segments);
+        ASSERT_TRUE(taken >= 0 || taken == -EAGAIN) << taken;
+        if (taken > 0) done += static_cast<size_t>(taken);
+        for (std::string next; !(next = heard(16384)).empty();) got += next;
+    }
+    EXPECT_TRUE(got == sent);
+}
+
+TEST_F(TlsSessionOfKernel, the_stream_ends_with_a_close_notify) {
+    BEGIN_WITH_KERNEL();
+    ASSERT_EQ(write("last"), 4);
+    ASSERT_TRUE(session->send_close_notify());
+    EXPECT_EQ(heard(16), "last");
+    EXPECT_EQ(heard(16), "");
+    EXPECT_EQ(SSL_get_shutdown(peer.get()) & SSL_RECEIVED_SHUTDOWN, SSL_RECEIVED_SHUTDOWN);
+}
+
+TEST_F(TlsSessionOfKernel, a_peer_may_change_its_key) {
+    BEGIN_WITH_KERNEL();
+    std::array<std::byte, 1> into;
+    for (int record = 0; record < 1 << 16; ++record) {
+        ASSERT_EQ(SSL_write(peer.get(), "x", 1), 1);
+        ASSERT_EQ(read(into), 1);
+    }
+    ASSERT_EQ(SSL_key_update(peer.get(), SSL_KEY_UPDATE_NOT_REQUESTED), 1);
+    ASSERT_EQ(SSL_write(peer.get(), "y", 1), 1);
+    EXPECT_EQ(read(into), 1);
+    EXPECT_EQ(into[0], std::byte{'y'});
+}
+
+TEST_F(TlsSessionOfKernel, a_peer_that_requests_a_new_key_of_the_kernel_violates_the_protocol) {
+    BEGIN_WITH_KERNEL();
+    std::array<std::byte, 1> into;
+    for (int record = 0; record < 1 << 16; ++record) {
+        ASSERT_EQ(SSL_write(peer.get(), "x", 1), 1);
+        ASSERT_EQ(read(into), 1);
+    }
+    ASSERT_EQ(SSL_key_update(peer.get(), SSL_KEY_UPDATE_REQUESTED), 1);
+    ASSERT_EQ(SSL_write(peer.get(), "y", 1), 1);
+    EXPECT_EQ(read(into), -EPROTO);
+    EXPECT_EQ(heard(1), "") << "the kernel sent a message of the handshake as data or as an alert";
+    EXPECT_EQ(SSL_get_shutdown(peer.get()), 0);
+}
+
+TEST_F(TlsSessionOfKernel, a_key_that_has_protected_all_that_it_may_is_not_used_again) {
+    constexpr uint64_t kMax = 100'000;
+    BEGIN_WITH_KERNEL(kMax);
+    uint64_t sent = 0;
+    ssize_t taken;
+    while ((taken = write(pattern(1000))) == 1000) {
+        sent += 1000;
+        ASSERT_EQ(heard(1000).size(), 1000u);
+    }
+    EXPECT_EQ(taken, -EKEYEXPIRED);
+    EXPECT_LE(sent, kMax);
+    EXPECT_GT(sent, kMax / 2);
+}
+
+TEST_F(TlsSessionOfKernel, libssl_encrypts_with_a_cipher_that_was_not_checked) {
+    BEGIN_WITH_KERNEL(kernel::kBytesPerKey,
+                      [](SSL* ssl) { SSL_set_ciphersuites(ssl, "TLS_CHACHA20_POLY1305_SHA256"); });
+    EXPECT_FALSE(session->kernel_sends());
+    ASSERT_EQ(write("x"), 1);
+    EXPECT_EQ(heard(1), "x");
+}
+
+TEST_F(TlsSessionOfKernel, libssl_encrypts_for_a_peer_that_requires_small_records) {
+    BEGIN_WITH_KERNEL(kernel::kBytesPerKey, [](SSL* ssl) {
+        SSL_set_tlsext_max_fragment_length(ssl, TLSEXT_max_fragment_length_512);
+    });
+    EXPECT_FALSE(session->kernel_sends());
+    ASSERT_EQ(write("x"), 1);
+    EXPECT_EQ(heard(1), "x");
+}
+
 // --- pre-shared keys
 
 constexpr const char* kName = "host1";
@@ -172,7 +313,10 @@ class TlsSessionOfKey : public TlsSession {
   private:
     const std::vector<NamedSecret> secrets_{{.name = kName, .secret = kSecret}};
     const std::shared_ptr<const Context> context_ =
-        *Context::create({.files = {}, .identity = {}, .known = std::make_shared<KnownPeers>(secrets_)});
+        *Context::create({.files = {},
+                          .identity = {},
+                          .known = std::make_shared<KnownPeers>(secrets_),
+                          .kernel_sends_max = kernel_sends_max_});
 };
 
 TEST_F(TlsSessionOfKey, early_data_is_not_accepted) {
@@ -209,10 +353,7 @@ TEST_F(TlsSessionOfKey, a_peer_that_leaves_during_the_handshake_is_not_reported_
 TEST_F(TlsSessionOfKey, a_damaged_handshake_fails_or_waits) {
     Random random(1);
     for (int round = 0; round < 1000; ++round) {
-        int ends[2];
-        ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
-        ours_ = Descriptor(ends[0]);
-        theirs_ = Descriptor(ends[1]);
+        connect_sockets();
         begin_with_key();
         BIO* flight = BIO_new(BIO_s_mem());
         SSL_set0_wbio(peer.get(), flight);

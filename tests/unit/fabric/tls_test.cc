@@ -16,6 +16,7 @@
 #include "lib/fabric/tcp/tcp.h"
 #include "lib/fabric/tls/session.h"
 #include "tests/support/certificates.h"
+#include "tests/support/kernel_tls.h"
 
 namespace wss::fabric::tcp {
 namespace {
@@ -45,9 +46,13 @@ NamedSecret named(const std::string& name, const std::string& secret) {
 
 // One end of a connection: a fabric with a poller.
 struct End {
-    explicit End(const tls::Credentials& credentials) : End(*tls::Context::create(credentials)) {}
+    explicit End(tls::Credentials credentials) : End(context_of(std::move(credentials))) {}
     explicit End(std::shared_ptr<const tls::Context> context) : fabric(*tcp::open(std::move(context))) {}
     std::unique_ptr<Fabric> fabric;
+    static std::shared_ptr<const tls::Context> context_of(tls::Credentials credentials) {
+        credentials.kernel_sends_max = test::kernel_sends_max();
+        return *tls::Context::create(std::move(credentials));
+    }
     std::unique_ptr<Poller> poller = std::move(*fabric->create_poller());
 };
 
