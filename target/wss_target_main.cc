@@ -99,7 +99,7 @@ struct Options {
     std::string join, secret_file;
     std::string cache_line, cache_read_ahead, cache_policy, cache_secrets, http;
     std::vector<std::string> auth_v1;
-    bool auth_off = false, cache_auth_off = false;
+    bool auth_off = false, cache_auth_off = false, tls_kernel = false;
     uint32_t drain_seconds = 0;
     std::optional<uint32_t> cache_grace;
     uint32_t reactors = 0;
@@ -200,6 +200,10 @@ void describe(CLI::App& app, Options& options) {
         ->type_name("FILE");
     describe_auth(app, options);
     daemon::describe_tls(app, options.tls);
+    app.add_flag(
+        "--tls-kernel", options.tls_kernel,
+        "Let the kernel (module tls) encrypt what is sent on tls:// addresses of --listen, which saves "
+        "processor time for large reads; a connection then ends after 256 GiB of reads");
     describe_kv(app, options.kv);
     describe_rs(app, options);
     app.add_option(
@@ -255,6 +259,7 @@ Status configure(const Options& options, control::TargetConfig& config) {
     if (!options.advertise.empty()) config.advertise = options.advertise;
     if (!options.secret_file.empty()) config.secret_file = options.secret_file;
     config.tls.replace_by(options.tls);
+    if (options.tls_kernel) config.tls_kernel = true;
     if (!options.state.empty()) config.state = options.state;
     if (!options.secrets.empty()) config.secrets = options.secrets;
     if (options.auth_off) config.auth_off = true;

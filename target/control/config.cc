@@ -63,6 +63,7 @@ void describe(ConfigSchema& schema, TargetConfig& config) {
     schema.flag("auth_off", config.auth_off);
     schema.texts("auth_v1", config.auth_v1);
     describe_tls(schema, config.tls);
+    schema.flag("tls_kernel", config.tls_kernel);
     schema.text("http", config.http);
     schema.text("log_level", config.log_level, [&config] { return check_log_level(config.log_level); });
     schema.texts("cache_listen", config.cache_listen);
@@ -150,6 +151,14 @@ static bool all_tls(std::span<const std::string> uris) {
     return !uris.empty() && std::all_of(uris.begin(), uris.end(), is_tls);
 }
 
+static Status check_tls_kernel(const TargetConfig& config) {
+    if (!config.tls_kernel || std::any_of(config.listen.begin(), config.listen.end(), is_tls))
+        return Status::ok();
+    return Status(
+        Code::kInvalid,
+        "--tls-kernel has no effect: no --listen address is tls://. Remove it, or listen on tls://");
+}
+
 bool admits_by_certificate(const fabric::tls::Files& files, std::span<const std::string> uris) {
     return !files.client_authorities.empty() && all_tls(uris);
 }
@@ -175,6 +184,7 @@ Status check_role(const TargetConfig& config) {
         {"--secret-file", !config.secret_file.empty(), kStorage | kKv},
         {"--secrets", !config.secrets.empty(), kBlock},
         {"--auth-v1", !config.auth_v1.empty(), kBlock},
+        {"--tls-kernel", config.tls_kernel, kBlock},
         {"--access", std::any_of(config.volumes.begin(), config.volumes.end(), has_access), kBlock},
         {"--volume", !config.volumes.empty(), kBlock | kStorage},
         {"--state", !config.state.empty(), kBlock},
@@ -309,6 +319,7 @@ Status check_volumes(const std::vector<VolumeOptions>& volumes) {
 
 Status check_target_config(const TargetConfig& config) {
     WSS_TRY(check_tls(config.tls, {config.listen, config.cache_listen, config.kv.listen, config.kv.map}));
+    WSS_TRY(check_tls_kernel(config));
     WSS_TRY(check_kv_secrets(config));
     WSS_TRY(kv_access(config).status());
     // A target with only a key-value partition has no volumes and needs no address for them.

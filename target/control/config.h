@@ -36,6 +36,7 @@ struct TargetConfig {
     bool auth_off = false;  // authentication is off on purpose: the warning says so
     std::vector<std::string> auth_v1;  // names in both files of secrets that may use version 1 of the proofs
     fabric::tls::Files tls;            // for every tls:// address
+    bool tls_kernel = false;           // the kernel encrypts what is sent on tls:// addresses of `listen`
     std::string http;                  // [HOST:]PORT of the API, metrics and health; "": none
     std::string log_level = "info";
     std::vector<std::string> cache_listen;       // addresses at which cache engines join; empty: no cache

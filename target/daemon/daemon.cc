@@ -16,6 +16,7 @@
 #include "lib/base/thread.h"
 #include "lib/fabric/open.h"
 #include "lib/fabric/resolve.h"
+#include "lib/fabric/tls/kernel.h"
 #include "lib/io/plugin.h"
 #include "target/block/volume_regions.h"
 #include "target/daemon/ask_reactor.h"
@@ -191,6 +192,7 @@ Status Daemon::open_fabrics() {
                        WSS_SRP_DEFAULT_PORT);
     fabric::tls::Credentials credentials{.files = config_.tls, .identity = {}, .known = {}};
     if (secrets_ != nullptr) credentials.known = known_;
+    if (config_.tls_kernel) credentials.kernel_sends_max = fabric::tls::kernel::kBytesPerKey;
     for (const std::string& uri : config_.listen) {
         auto address = fabric::parse_local(uri, WSS_SRP_DEFAULT_PORT);
         if (!address) return address.status().within("--listen");

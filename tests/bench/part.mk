@@ -10,6 +10,10 @@ bench-cache-hit: programs modules ## instructions of a cache hit and of a read f
 	/usr/bin/python3 -B tests/bench/cache_hit.py --build $(BUILD)
 	$(LAB_ENV) /usr/bin/python3 -B -m tests.bench.cache_hit_lab $(HIT)
 
+.PHONY: bench-tls
+bench-tls: $(BUILD)/wssbench ## instructions of a read and a write over tcp, tls in user space and tls in the kernel, in one deterministic VM; build/bench/tls.json
+	$(LAB_ENV) /usr/bin/python3 -B -m tests.bench.tls $(TLS)
+
 $(BUILD)/kv_store_bench: $(BUILD)/tests/bench/kv_store_bench.o $(BUILD)/libwss.a
 	@echo "  LD      $@"
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(LDLIBS)

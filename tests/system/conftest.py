@@ -28,6 +28,7 @@ LONG = {
     "test_hardware_kit.py",
     "test_hung_target_steps.py",
     "test_interop.py",
+    "test_kernel_tls_sessions.py",
     "test_kv_modes.py",
     "test_lab.py",
     "test_lab_command.py",

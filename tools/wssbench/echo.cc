@@ -59,7 +59,7 @@ void echo(Context& context, const Arguments& arguments) {
 void add_echo(CLI::App& app, Context& context) {
     static Arguments arguments;
     CLI::App* command = app.add_subcommand("echo", "RDMA echo: connections, sizes, pinning (B figs 6, 7)");
-    add_fabric_option(*command, arguments.fabrics, {"shm", "tcp", "tls", "rdma"});
+    add_fabric_option(*command, arguments.fabrics, {"shm", "tcp", "tls", kKernelTls, "rdma"});
     command->add_option("--connections", arguments.connections, "Connections")
         ->delimiter(',')
         ->check(CLI::Range(1u, 1000u))

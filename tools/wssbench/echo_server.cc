@@ -7,6 +7,7 @@
 
 #include "lib/fabric/open.h"
 #include "lib/fabric/resolve.h"
+#include "lib/fabric/tls/kernel.h"
 #include "tools/wssbench/context.h"
 #include "tools/wssbench/echo_wire.h"
 #include "tools/wssbench/measure.h"
@@ -71,7 +72,7 @@ class Peer final : public fabric::ConnectionHandler {
 
 class Server final : public fabric::ListenHandler {
   public:
-    static Result<std::unique_ptr<Server>> start(const std::string& uri);
+    static Result<std::unique_ptr<Server>> start(const std::string& uri, bool tls_kernel);
     ~Server() override;
     std::string address() const { return listener_->address().to_string(); }
     reactor::Reactor& reactor() { return reactor_; }
@@ -167,12 +168,17 @@ void Peer::on_completions(fabric::Connection& connection,
     }
 }
 
-Result<std::unique_ptr<Server>> Server::start(const std::string& uri) {
+Result<std::unique_ptr<Server>> Server::start(const std::string& uri, bool tls_kernel) {
     auto address = fabric::parse_local(uri, kEchoPort);
     if (!address) return address.status();
     std::unique_ptr<Server> server(new Server);
     WSS_TRY(server->reactor_.ready());
-    auto opened = fabric::open(*address, echo_credentials());
+    fabric::tls::Credentials credentials = echo_credentials();
+    if (tls_kernel) {  // a measurement of something else would be worthless
+        WSS_TRY(fabric::tls::kernel::check().within("--tls-kernel"));
+        credentials.kernel_sends_max = fabric::tls::kernel::kBytesPerKey;
+    }
+    auto opened = fabric::open(*address, credentials);
     if (!opened) return opened.status();
     server->fabric_ = std::move(*opened);
     auto memory = server->fabric_->allocate(kEchoMemory, fabric::Access::kRemoteReadWrite);
@@ -208,8 +214,8 @@ void Server::on_connect_request(std::unique_ptr<fabric::ConnectRequest> request)
 
 volatile sig_atomic_t stop_asked = 0;
 
-void serve(Context& context, const std::string& uri) {
-    auto server = Server::start(uri);
+void serve(Context& context, const std::string& uri, bool tls_kernel) {
+    auto server = Server::start(uri, tls_kernel);
     if (!server) return context.fail(server.status());
     signal(SIGTERM, [](int) { stop_asked = 1; });
     signal(SIGINT, [](int) { stop_asked = 1; });
@@ -235,11 +241,13 @@ void serve(Context& context, const std::string& uri) {
 
 void add_echo_server(CLI::App& app, Context& context) {
     static std::string listen;
+    static bool tls_kernel = false;
     CLI::App* command = app.add_subcommand("echo-server", "Serve echo, net and burst of another machine");
     command->add_option("--listen", listen, "Where to listen: rdma://HOST:PORT, tcp://HOST:PORT, shm:///PATH")
         ->required()
         ->type_name("URI");
-    command->callback([&context] { serve(context, listen); });
+    command->add_flag("--tls-kernel", tls_kernel, "With tls://: let the kernel encrypt what is sent");
+    command->callback([&context] { serve(context, listen, tls_kernel); });
 }
 
 }  // namespace wss::wssbench

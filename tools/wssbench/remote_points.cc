@@ -145,6 +145,7 @@ Result<std::string> listen_at(const std::string& fabric, const Settings& setting
     static std::atomic<uint32_t> count{0};
     if (fabric == "shm") return fmt::format("shm://{}", storage.socket(fmt::format("s{}", count++)));
     if (fabric == "tcp" || fabric == "tls") return fabric + "://127.0.0.1:0";
+    if (fabric == kKernelTls) return std::string("tls://127.0.0.1:0");
     if (settings.address.empty())
         return Status(Code::kInvalid,
                       "rdma needs the address of this machine's RDMA device: --address rdma://10.0.0.1");
@@ -219,7 +220,9 @@ Result<Sample> measure_echo(const EchoPoint& point, const Settings& settings, St
     if (address.empty()) {
         auto listen = listen_at(point.fabric, settings, storage);
         if (!listen) return listen.status();
-        auto started = Program::start({"wssbench", "echo-server", "--listen", *listen});
+        std::vector<std::string> words{"wssbench", "echo-server", "--listen", *listen};
+        if (point.fabric == kKernelTls) words.push_back("--tls-kernel");
+        auto started = Program::start(words);
         if (!started) return started.status();
         server = std::move(*started);
         address = server->address();

@@ -14,8 +14,11 @@
 
 namespace wss::wssbench {
 
-// The storage of a run: temporary files, or the path that the user gave. A target locks its storage, so local
-// I/O and the target have separate temporary files.
+// A fabric of `echo`: tls whose server lets the kernel encrypt.
+constexpr const char* kKernelTls = "tls-kernel";
+
+// The storage of a run: temporary files, or the path that the user gave. Local I/O and the target have
+// separate temporary files, because a target locks its storage.
 class Storage {
   public:
     // If `path` is empty, files of `bytes` are created on first use.
