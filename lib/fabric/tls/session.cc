@@ -229,6 +229,9 @@ void Session::message_seen(int outgoing, int, int type, const void* bytes, size_
     }
     const auto* message = static_cast<const uint8_t*>(bytes);
     const bool new_key = length > 0 && message[0] == SSL3_MT_KEY_UPDATE;
+    if (length > 0 && message[0] == SSL3_MT_NEWSESSION_TICKET)
+        self.failure_ = wss::failure(
+            Code::kUnsupported, "sent a TLS session ticket, which WSS does not use: disable tickets there");
     if (!new_key || self.records_read_ - self.read_at_new_key_ < kRecordsPerKeyMin) self.misbehaved_ = true;
     // libssl would respond with a new key of its own, which the kernel cannot take.
     if (new_key && self.kernel_sends_ && message[length - 1] == SSL_KEY_UPDATE_REQUESTED)

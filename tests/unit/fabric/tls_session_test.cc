@@ -177,6 +177,22 @@ TEST_F(TlsSession, a_peer_gets_no_ticket_for_resumption) {
     EXPECT_EQ(SSL_SESSION_is_resumable(SSL_get0_session(peer.get())), 0);
 }
 
+TEST_F(TlsSession, a_listener_that_sends_tickets_is_refused_with_advice) {
+    const auto own = authority_.issue("listener", "IP:127.0.0.1");
+    const std::unique_ptr<SSL_CTX, Free> listener(SSL_CTX_new(TLS_server_method()));
+    ASSERT_EQ(SSL_CTX_use_certificate_chain_file(listener.get(), own.certificate.c_str()), 1);
+    ASSERT_EQ(SSL_CTX_use_PrivateKey_file(listener.get(), own.key.c_str(), SSL_FILETYPE_PEM), 1);
+    auto context = *Context::create({.files = {"", "", authority_.file(), ""}, .identity = {}, .known = {}});
+    session = *Session::connect(std::move(context), ours_.get(), "127.0.0.1");
+    peer.reset(SSL_new(listener.get()));
+    SSL_set_fd(peer.get(), theirs_.get());
+    SSL_set_accept_state(peer.get());
+    ASSERT_EQ(shake_hands(), Session::Step::kDone) << session->failure().to_string();
+    std::array<std::byte, 1> into;
+    EXPECT_EQ(read(into), -EPROTO);
+    EXPECT_NE(session->failure().to_string().find("disable tickets there"), std::string::npos);
+}
+
 // --- kernel TLS
 
 class TlsSessionOfKernel : public TlsSession {
