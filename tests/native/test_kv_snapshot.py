@@ -6,6 +6,8 @@ import re
 import select
 import subprocess
 
+import pytest
+
 from .ports import free_port
 from .programs import BUILD, START_SECONDS, STOP_SECONDS, run
 
@@ -74,3 +76,42 @@ def test_snapshot_goes_only_to_the_folder_that_the_operator_configured(tmp_path)
         for name in ("../outside", "/tmp/outside", ".hidden", ""):
             assert store.kvctl("snapshot", name, check=False).returncode != 0, name
     assert not (tmp_path / "outside").exists()
+
+
+@pytest.fixture
+def frozen_disk(tmp_path):
+    """A file system that can be frozen: all that changes it waits then."""
+    image, mount = tmp_path / "disk", tmp_path / "mount"
+    with image.open("wb") as file:
+        file.truncate(64 << 20)
+    mount.mkdir()
+    subprocess.run(["mkfs.ext4", "-q", image], check=True)
+    if subprocess.run(["mount", "-o", "loop", image, mount], check=False, capture_output=True).returncode != 0:
+        pytest.skip("needs root and loop devices")
+    try:
+        yield mount
+    finally:
+        subprocess.run(["fsfreeze", "--unfreeze", mount], check=False, capture_output=True)
+        subprocess.run(["umount", "--lazy", mount], check=True)
+
+
+def test_no_request_waits_for_the_disk_of_a_snapshot(tmp_path, frozen_disk):
+    def on_disk(index):
+        folder = frozen_disk / str(index)
+        folder.mkdir()
+        (tmp_path / f"data-{index}.snapshots").symlink_to(folder)
+        return durable(tmp_path, index)
+
+    with Partitions(on_disk) as store:
+        subprocess.run(["fsfreeze", "--freeze", frozen_disk], check=True)
+        command = [BUILD / "kvctl", "--target", ",".join(store.addresses), "--timeout", "120", "snapshot", "monday"]
+        snapshot = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            for turn in range(10):
+                store.kvctl("put", f"key-{turn}", "value")
+                assert "value" in store.kvctl("get", f"key-{turn}").stdout
+            assert snapshot.poll() is None, snapshot.communicate()
+        finally:
+            subprocess.run(["fsfreeze", "--unfreeze", frozen_disk], check=True)
+        said, errors = snapshot.communicate(timeout=120)
+        assert snapshot.returncode == 0 and "timestamp" in said, errors

@@ -41,21 +41,28 @@ void Snapshots::begin(Peer& peer, const wire::KvHeader& header, wire::Bytes mess
             "a snapshot's name consists of at most 64 letters, digits, '-', '_' and '.'");
     if (snapshot_)
         return partition_.refuse(peer, header, wire::KvStatus::kUnsupported,
-                                 "another snapshot is in progress");
+                                 is_ended_ ? "the disk has not removed the last snapshot, which failed"
+                                           : "another snapshot is in progress");
     std::string directory = partition_.options().snapshots + "/" + std::string(wanted.text);
     auto begun = store::Snapshot::begin(partition_.store(), {wanted.timestamp}, directory,
                                         partition_.options().identity);
     if (!begun) return partition_.refuse(peer, header, wire::KvStatus::kIo, begun.status().to_string());
     snapshot_ = std::move(*begun);
+    is_ended_ = false;
     waiter_.owe(peer, header);
     log::info("key-value partition {}: snapshot to {}", partition_.options().partition, directory);
 }
 
 void Snapshots::tick() {
     if (!snapshot_) return;
+    if (is_ended_) return clean_up();
     const Result<bool> turn = snapshot_->turn(partition_.reactor().clock());
     if (!turn) return end(turn.status());
     if (*turn) return end(Status::ok());
+}
+
+void Snapshots::clean_up() {
+    if (snapshot_->clean_up()) snapshot_.reset();
 }
 
 void Snapshots::end(const Status& status) {
@@ -65,7 +72,8 @@ void Snapshots::end(const Status& status) {
     else
         log::error("key-value partition {}: the snapshot failed: {}", partition_.options().partition,
                    status.to_string());
-    snapshot_.reset();
+    is_ended_ = true;
+    clean_up();
     Peer* peer = waiter_.peer();
     if (peer == nullptr) return;
     std::string text = status.to_string();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Snapshots: a client sends a timestamp, the same for all partitions, and a name. Each partition creates a
 // directory of that name below the one that its operator configured; a client must not choose where a
-// partition writes. Only one snapshot runs at a time.
+// partition writes. Only one snapshot runs at a time. One that failed also counts until the disk has removed
+// what it wrote.
 //
 // Thread-safety: none; belongs to the partition's reactor. Ownership: destroyed before the store.
 #pragma once
@@ -23,9 +24,11 @@ class Snapshots {
   private:
     struct Waiter : Owed {};
     void end(const Status& status);
+    void clean_up();
 
     Partition& partition_;
     std::unique_ptr<store::Snapshot> snapshot_;
+    bool is_ended_ = false;  // the client has its answer, and snapshot_ is being cleaned up
     Waiter waiter_;
 };
 

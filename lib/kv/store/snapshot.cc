@@ -13,6 +13,7 @@ constexpr size_t kFetchesMax = 64;
 constexpr Nanoseconds kTurnTime = from_us(500);  // all requests wait meanwhile
 constexpr int kTurnSteps = 64;
 constexpr size_t kBatchBytes = size_t{4} << 20;
+constexpr std::string_view kThread = "a snapshot";
 
 std::string partial(const std::string& directory) {
     return directory + ".partial";
@@ -33,38 +34,105 @@ Status make_parents(const std::filesystem::path& directory) {
 
 Result<std::unique_ptr<Snapshot>> Snapshot::begin(Store& store, Timestamp at, const std::string& directory,
                                                   const std::string& identity) {
-    std::error_code error;
-    if (std::filesystem::exists(directory, error))
-        return failure(Code::kExists, "{} already exists; a snapshot is a new directory", directory);
-    WSS_TRY(make_parents(directory));
-    std::filesystem::remove_all(partial(directory), error);  // left by a crash
-    Result<std::unique_ptr<RocksLog>> log =
-        RocksLog::open({.path = partial(directory), .identity = identity, .sync = false});
-    if (!log) return log.status();
+    std::unique_ptr<Snapshot> made(new Snapshot(store, at, directory));
     store.raise_floor(at);
-    return std::unique_ptr<Snapshot>(new Snapshot(store, at, directory, std::move(*log)));
+    WSS_TRY(
+        made->disk_.begin(kThread, [snapshot = made.get(), identity] { return snapshot->open(identity); }));
+    return made;
 }
 
 Snapshot::~Snapshot() {
     store_.forget(this);
-    if (done_) return;
+    if (disk_.is_in_progress()) (void)disk_.wait();
+    if (phase_ != Phase::kComplete && phase_ != Phase::kRemoved) remove();
+}
+
+Status Snapshot::open(const std::string& identity) {
+    std::error_code error;
+    if (std::filesystem::exists(directory_, error))
+        return failure(Code::kExists, "{} already exists; a snapshot is a new directory", directory_);
+    WSS_TRY(make_parents(directory_));
+    std::filesystem::remove_all(partial(directory_), error);  // left by a crash
+    auto log = RocksLog::open({.path = partial(directory_), .identity = identity, .sync = false});
+    if (!log) return log.status();
+    log_ = std::move(*log);
+    return Status::ok();
+}
+
+Status Snapshot::complete() {
+    log_->append(std::move(batch_), 0);
+    WSS_TRY(log_->flush());
+    log_.reset();
+    std::error_code error;
+    std::filesystem::rename(partial(directory_), directory_, error);
+    if (error)
+        return Status::from_errno(error.value(), "renaming " + partial(directory_) + " to " + directory_);
+    return sync_folder_of(directory_);
+}
+
+void Snapshot::remove() {
     log_.reset();
     std::error_code ignored;
     std::filesystem::remove_all(partial(directory_), ignored);
 }
 
 Result<bool> Snapshot::step(size_t keys) {
-    if (done_) return true;
-    if (!pin_) {
-        if (!store_.settled(at_)) return false;
+    Result<bool> advanced = advance(keys);
+    if (!advanced) return abandon(advanced.status());
+    return advanced;
+}
+
+Result<bool> Snapshot::advance(size_t keys) {
+    if (phase_ == Phase::kComplete) return true;
+    // Writes continue while the disk is slow. Versions that they replace are collected unless pinned.
+    if (!pin_ && phase_ != Phase::kCompleting && store_.settled(at_)) {
         pin_ = store_.pin(at_);
-        progress_++;
+        ++progress_;
     }
+    if (phase_ == Phase::kCopying) return pin_ ? copy_step(keys) : false;
+    const std::optional<Status> answered = disk_.poll();
+    if (!answered) return false;
+    WSS_TRY(*answered);
+    ++progress_;
+    const bool is_complete = phase_ == Phase::kCompleting;
+    phase_ = is_complete ? Phase::kComplete : Phase::kCopying;
+    return is_complete;
+}
+
+Result<bool> Snapshot::copy_step(size_t keys) {
     if (!at_end_ && fetching_ < kFetchesMax && !log_->is_congested()) WSS_TRY(copy(keys));
     if (lost_ != nullptr) return failure(Code::kIo, "{}: the snapshot is abandoned", lost_);
     if (!at_end_ || fetching_ > 0) return false;
-    WSS_TRY(finish());
-    return true;
+    pin_.reset();
+    // A server that starts from the snapshot must refuse older prepares, which would add parts of
+    // transactions.
+    batch_.put_floor(at_);
+    phase_ = Phase::kCompleting;
+    WSS_TRY(disk_.begin(kThread, [this] { return complete(); }));
+    return false;
+}
+
+Status Snapshot::abandon(Status why) {
+    phase_ = Phase::kAbandoned;
+    store_.forget(this);
+    pin_.reset();
+    return why;
+}
+
+bool Snapshot::clean_up() {
+    if (phase_ == Phase::kComplete || phase_ == Phase::kRemoved) return true;
+    if (disk_.is_in_progress() && !disk_.poll()) return false;
+    if (phase_ == Phase::kRemoving) {
+        phase_ = Phase::kRemoved;
+        return true;
+    }
+    // Without a thread the next tick tries again.
+    const auto removing = [this] {
+        remove();
+        return Status::ok();
+    };
+    if (disk_.begin(kThread, removing)) phase_ = Phase::kRemoving;
+    return false;
 }
 
 Result<bool> Snapshot::turn(Clock& clock) {
@@ -78,8 +146,9 @@ Result<bool> Snapshot::turn(Clock& clock) {
     }
     if (progress_ != before || !progressed_at_) progressed_at_ = began;
     if (began - *progressed_at_ < kProgressLimit) return false;
-    return Status(Code::kTimedOut, is_waiting() ? "the snapshot waits for an undecided transaction"
-                                                : "the disk accepts or returns no data of the snapshot");
+    const char* const why = is_waiting() ? "the snapshot waits for an undecided transaction"
+                                         : "the disk accepts or returns no data of the snapshot";
+    return abandon(Status(Code::kTimedOut, why));
 }
 
 Status Snapshot::copy(size_t keys) {
@@ -136,24 +205,6 @@ void Snapshot::on_fetched(const Found& found) {
         lost_ = "a value on disk could not be read";
     else
         add(found);
-}
-
-Status Snapshot::finish() {
-    // A server that starts from the snapshot must refuse older prepares, which would add parts of
-    // transactions.
-    batch_.put_floor(at_);
-    log_->append(std::move(batch_), 0);
-    batch_ = {};
-    WSS_TRY(log_->flush());
-    log_.reset();
-    pin_.reset();
-    std::error_code error;
-    std::filesystem::rename(partial(directory_), directory_, error);
-    if (error)
-        return Status::from_errno(error.value(), "renaming " + partial(directory_) + " to " + directory_);
-    WSS_TRY(sync_folder_of(directory_));
-    done_ = true;
-    return Status::ok();
 }
 
 }  // namespace wss::kv::store

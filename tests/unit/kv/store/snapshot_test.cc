@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
+#include <thread>
 
 #include "tests/unit/kv/store/bench.h"
 
@@ -21,13 +23,44 @@ struct Place {
     std::string base;
 };
 
+constexpr int kDisk_ms = 60'000;  // within which the disk answers
+
+// Steps until the directory exists. No key is copied yet.
+void open(Snapshot& snapshot) {
+    for (int waited_ms = 0; snapshot.waits_for_disk() && waited_ms < kDisk_ms; ++waited_ms) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        EXPECT_FALSE(*snapshot.step(0));
+    }
+}
+
 bool complete(Snapshot& snapshot, Bench& bench) {
-    for (int turn = 0; turn < 10'000; turn++) {
+    for (int turn = 0, waited_ms = 0; turn < 10'000 && waited_ms < kDisk_ms;) {
+        const bool waits = snapshot.waits_for_disk();
         const Result<bool> done = snapshot.step(16);
         EXPECT_TRUE(done.is_ok()) << done.status().to_string();
         if (!done.is_ok() || *done) return done.is_ok();
+        if (waits) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        ++(waits ? waited_ms : turn);
         bench.store->poll();
         bench.store->maintain({});
+    }
+    return false;
+}
+
+// The failure of a snapshot that does not complete.
+Status failure_of(Snapshot& snapshot) {
+    for (int waited_ms = 0; waited_ms < kDisk_ms; ++waited_ms) {
+        const Result<bool> done = snapshot.step();
+        if (!done) return done.status();
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return Status::ok();
+}
+
+bool clean_up(Snapshot& snapshot) {
+    for (int waited_ms = 0; waited_ms < kDisk_ms; ++waited_ms) {
+        if (snapshot.clean_up()) return true;
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     return false;
 }
@@ -55,7 +88,7 @@ TEST(KvSnapshotFile, server_starts_from_it_with_whole_transactions_only) {
     EXPECT_EQ(bench.prepare(110, {{"x", "110"}, {"z", "110"}}), Answer::kOk);
     Result<std::unique_ptr<Snapshot>> snapshot = Snapshot::begin(*bench.store, {120}, place.snapshot(), "p");
     ASSERT_TRUE(snapshot.is_ok()) << snapshot.status().to_string();
-    EXPECT_FALSE(*(*snapshot)->step());
+    open(**snapshot);
     EXPECT_TRUE((*snapshot)->is_waiting()) << "110 is undecided";
     EXPECT_EQ(bench.store->commit({110}), Answer::kOk);
     EXPECT_EQ(bench.put(130, {{"x", "130"}, {"z", "130"}}), Answer::kOk);
@@ -86,7 +119,7 @@ struct LockedBelow {
         Result<std::unique_ptr<Snapshot>> begun = Snapshot::begin(*bench.store, {20}, place.snapshot(), "p");
         EXPECT_TRUE(begun.is_ok()) << begun.status().to_string();
         snapshot = std::move(*begun);
-        EXPECT_FALSE(*snapshot->step());
+        open(*snapshot);
         EXPECT_TRUE(snapshot->is_waiting()) << "it waits for the owner of the lock";
     }
     Answer write(uint64_t timestamp) {
@@ -151,10 +184,16 @@ TEST(KvSnapshotFile, takes_as_long_as_it_makes_progress) {
     Result<std::unique_ptr<Snapshot>> snapshot =
         Snapshot::begin(*bench.store, {50'000}, place.snapshot(), "");
     ASSERT_TRUE(snapshot.is_ok());
+    open(**snapshot);
     int turns = 0;
-    for (bool done = false; !done; turns++) {
+    for (bool done = false; !done;) {
         ASSERT_LT(turns, 1000);
-        bench.clock.pass(Snapshot::kProgressLimit - from_s(1));
+        if ((*snapshot)->waits_for_disk()) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        } else {
+            bench.clock.pass(Snapshot::kProgressLimit - from_s(1));
+            ++turns;
+        }
         const Result<bool> turn = (*snapshot)->turn(bench.clock);
         ASSERT_TRUE(turn.is_ok()) << turn.status().to_string();
         done = *turn;
@@ -170,11 +209,31 @@ TEST(KvSnapshotFile, fails_if_it_makes_no_progress) {
     EXPECT_EQ(bench.prepare(10, {{"x", "undecided"}}), Answer::kOk);
     Result<std::unique_ptr<Snapshot>> snapshot = Snapshot::begin(*bench.store, {20}, place.snapshot(), "");
     ASSERT_TRUE(snapshot.is_ok());
+    open(**snapshot);
     EXPECT_FALSE(*(*snapshot)->turn(bench.clock));
     bench.clock.pass(Snapshot::kProgressLimit - from_s(1));
     EXPECT_FALSE(*(*snapshot)->turn(bench.clock));
     bench.clock.pass(from_s(1));
     EXPECT_EQ((*snapshot)->turn(bench.clock).status().code(), Code::kTimedOut);
+}
+
+// The versions of its time are kept from the beginning, however long the disk takes.
+TEST(KvSnapshotFile, has_the_versions_that_are_replaced_while_the_disk_creates_it) {
+    Place place;
+    Bench bench;
+    const auto put_alone = [&](uint64_t ts) {
+        const Write write{.key = "x", .value = bytes_of("value")};
+        EXPECT_EQ(bench.store->put({.timestamp = {ts}, .writes = {&write, 1}, .alone = true}, {}),
+                  Answer::kOk);
+    };
+    put_alone(10);
+    Result<std::unique_ptr<Snapshot>> snapshot = Snapshot::begin(*bench.store, {20}, place.snapshot(), "");
+    ASSERT_TRUE(snapshot.is_ok());
+    ASSERT_FALSE(*(*snapshot)->step(0));
+    put_alone(30);
+    bench.pass(bench.options.window_alone + from_ms(1));
+    ASSERT_TRUE(complete(**snapshot, bench));
+    EXPECT_EQ((*snapshot)->keys(), 1u);
 }
 
 TEST(KvSnapshotFile, fails_if_a_version_that_it_needs_was_already_collected) {
@@ -188,7 +247,9 @@ TEST(KvSnapshotFile, fails_if_a_version_that_it_needs_was_already_collected) {
     bench.pass(bench.options.window_alone + from_ms(1));
     Result<std::unique_ptr<Snapshot>> snapshot = Snapshot::begin(*bench.store, {20}, place.snapshot(), "");
     ASSERT_TRUE(snapshot.is_ok());
-    EXPECT_EQ((*snapshot)->step().status().code(), Code::kIo) << "a key would be missing";
+    EXPECT_EQ(failure_of(**snapshot).code(), Code::kIo) << "a key would be missing";
+    EXPECT_TRUE(clean_up(**snapshot));
+    EXPECT_TRUE(std::filesystem::is_empty(place.base + "/backups"));
 }
 
 TEST(KvSnapshotFile, abandoned_snapshot_leaves_nothing) {
@@ -198,7 +259,11 @@ TEST(KvSnapshotFile, abandoned_snapshot_leaves_nothing) {
     { ASSERT_TRUE(Snapshot::begin(*bench.store, {5}, place.snapshot(), "").is_ok()); }
     EXPECT_TRUE(std::filesystem::is_empty(place.base + "/backups"));
     std::filesystem::create_directory(place.snapshot());
-    EXPECT_EQ(Snapshot::begin(*bench.store, {5}, place.snapshot(), "").status().code(), Code::kExists);
+    Result<std::unique_ptr<Snapshot>> second = Snapshot::begin(*bench.store, {5}, place.snapshot(), "");
+    ASSERT_TRUE(second.is_ok());
+    EXPECT_EQ(failure_of(**second).code(), Code::kExists);
+    EXPECT_TRUE(clean_up(**second));
+    EXPECT_TRUE(std::filesystem::exists(place.snapshot()));
 }
 
 }  // namespace
