@@ -15,7 +15,7 @@ lab-clean: ## remove logs, disks and caches of finished lab runs
 	@$(LAB_ENV) tests/lab/lab clean
 
 check-system: programs modules $(BUILD)/conformance_tests $(BUILD)/wss-attack ## run the system tests in the lab (FILTER=pattern, as for pytest -k)
-	@$(PYTEST) tests/system -x -q $(if $(FILTER),-k '$(FILTER)')
+	@$(PYTEST) tests/system --maxfail=3 -q $(if $(FILTER),-k '$(FILTER)')
 
 check-debug: programs ## the driver's tests on a kernel with KASAN, lockdep, kmemleak, over rxe and siw (RDMA=siw TESTS=…)
 	@tests/lab/kernels/check debug $(BUILD)
