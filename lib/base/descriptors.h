@@ -20,7 +20,7 @@ uint64_t raise_descriptor_limit() noexcept;
 uint64_t descriptor_reserve() noexcept;
 
 // Number of descriptors that the process can still open. Reads /proc/self/fd. Returns RLIM_INFINITY if there
-// is no limit, or if that folder cannot be opened.
+// is no limit, or if that directory cannot be opened.
 uint64_t descriptors_left() noexcept;
 
 // True if `fd`, which was just opened for a peer, leaves the reserve untouched. The kernel assigns the lowest

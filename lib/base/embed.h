@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Embeds a file of the source tree in a program. Paths are relative to the top folder, where the compiler
+// Embeds a file of the source tree in a program. Paths are relative to the top directory, where the compiler
 // runs. The makefiles list the files as prerequisites.
 #pragma once
 

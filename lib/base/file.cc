@@ -110,7 +110,7 @@ Result<std::string> read_file(const std::string& path, size_t max) {
 }
 
 Status replace_file(const std::string& path, std::string_view text) {
-    // Open the folder first, so that after the rename only a disk error can cause a failure.
+    // Open the directory first, so that after the rename only a disk error can cause a failure.
     const std::string folder = std::filesystem::path(path).parent_path().string();
     Descriptor directory(::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!directory) return file_error(path, "open its folder");

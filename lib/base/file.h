@@ -41,7 +41,7 @@ Status read_rest(const Descriptor& file, const std::string& path, size_t max, st
 Result<std::string> read_file(const std::string& path, size_t max);
 
 // Succeeds only when `text` is on the medium under that name. It writes and syncs a second file, renames it
-// to the final name, and syncs the folder. The new file gets the owner and mode of the replaced file. If
+// to the final name, and syncs the directory. The new file gets the owner and mode of the replaced file. If
 // there is none, or this process may not change the owner, it gets mode 600. After a failure the file is
 // unchanged, or contains `text` but may lose it in a power cut.
 Status replace_file(const std::string& path, std::string_view text);

@@ -15,7 +15,7 @@ namespace wss {
 static Status cannot_open_lock_file(const std::string& file, int error) {
     struct stat info {};
     const bool stands = lstat(file.c_str(), &info) == 0;
-    // open() fails with EACCES even for root if another user's file is in a folder to which all users may
+    // open() fails with EACCES even for root if another user's file is in a directory to which all users may
     // write.
     const bool is_foreign = stands && (error == EACCES || error == ELOOP);
     return Status::from_errno(

@@ -23,7 +23,7 @@ constexpr std::string_view kSuffix = ".sock";
 std::string default_control_path() {
     if (geteuid() == 0) return fmt::format("{}/target.sock", kServiceSockets);
     const char* runtime = std::getenv("XDG_RUNTIME_DIR");
-    // After su or sudo, XDG_RUNTIME_DIR may name the folder of another user.
+    // After su or sudo, XDG_RUNTIME_DIR may name the directory of another user.
     struct stat info {};
     if (runtime != nullptr && *runtime == '/' && stat(runtime, &info) == 0 && info.st_uid == geteuid())
         return fmt::format("{}/wss-target.sock", runtime);

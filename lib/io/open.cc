@@ -94,7 +94,7 @@ Opened open_rbd(const std::string& rest, const OpenOptions& options) {
 
 using MakeFilter = std::unique_ptr<Backend> (*)(const FilterRule& rule, std::unique_ptr<Backend> inner);
 
-// OK if the folder of this path permits the creation of files.
+// OK if the directory of this path permits the creation of files.
 Status check_folder(std::string_view path) {
     const std::string folder = std::filesystem::path(path).parent_path().string();
     if (access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) == 0) return Status::ok();

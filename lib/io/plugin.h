@@ -4,8 +4,8 @@
 // library has threads.
 //
 // A plug-in is searched for next to the running program (a build tree), then in ../lib/wss relative to the
-// program's folder (make install). It runs with the rights of the program: its file and folder must belong to
-// root or to the owner of the program, and only the owner may have write permission.
+// program's directory (make install). It runs with the rights of the program: its file and directory must
+// belong to root or to the owner of the program, and only the owner may have write permission.
 //
 // Thread-safety: all functions may be called from any thread.
 #pragma once

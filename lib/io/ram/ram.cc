@@ -145,7 +145,7 @@ Status RamBackend::resize(uint64_t bytes) {
     uint64_t was_accessible = accessible_;
     WSS_TRY(open_up(bytes));
     uint64_t old_size = size();
-    // Data beyond an earlier, smaller end must read as zeroes. Fresh pages are zero already.
+    // Data beyond an earlier, smaller end must read as zeroes. Fresh pages are already zero.
     if (bytes > old_size && was_accessible > old_size)
         std::memset(base_ + old_size, 0, std::min(bytes, was_accessible) - old_size);
     size_.store(bytes, std::memory_order_release);
