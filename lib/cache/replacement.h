@@ -58,7 +58,7 @@ class Replacement {
     enum class Reason : uint8_t { kEvicted, kForgotten };
     void remove(uint32_t node, Reason reason);
     // The owner of the line to evict, among those for which `may_go(owner)` is true; nullptr if it is false
-    // for all lines examined. Lines that were used since they were last examined move on in the lists.
+    // for all lines examined. Lines that were used since they were last examined move to the end of a list.
     template <typename MayGo>
     void* victim(MayGo&& may_go);
 
@@ -120,8 +120,8 @@ class Replacement {
     FrequencySketch frequency_;
 };
 
-// Returns the oldest line of `part` that may go and was not used since it was last examined; kNone if there
-// is none among those examined. Applies the uses of the lines that it passes.
+// Returns the oldest line of `part` that may be evicted and has not been used since it was last examined, or
+// kNone if no examined line qualifies. Calls make_up() for the used lines that it skips.
 template <typename MayGo>
 uint32_t Replacement::first_unused(Part part, MayGo&& may_go) {
     uint32_t at = chains_[part].front;
@@ -136,7 +136,8 @@ uint32_t Replacement::first_unused(Part part, MayGo&& may_go) {
     return kNone;
 }
 
-// After many hits, every examined line may have been used. Then take the oldest that may go.
+// After many hits, every examined line may have been used. In that case, returns the oldest line that may be
+// evicted.
 template <typename MayGo>
 void* Replacement::any_that_may_go(MayGo&& may_go) const {
     for (Part part : {kProbation, kProtected, kWindow}) {
@@ -151,7 +152,7 @@ template <typename MayGo>
 void* Replacement::victim(MayGo&& may_go) {
     uint32_t main = first_unused(kProbation, may_go);
     if (main == kNone) main = first_unused(kProtected, may_go);
-    // While the window is not full, none of its lines has to move on.
+    // Until the window is full, none of its lines has to leave it.
     bool full = chains_[kWindow].count >= window_target_;
     uint32_t candidate = full || main == kNone ? first_unused(kWindow, may_go) : kNone;
     if (candidate == kNone && main == kNone) return any_that_may_go(may_go);

@@ -2,8 +2,8 @@
 // SlotPool: the free and taken slots of one engine. Every call takes amortized constant time. No entry is
 // accessed before its slot is used, so a pool of millions of slots is created as fast as a small one.
 //
-// Returned slots are in a stack. Slots that were never taken are only counted, in ascending order. A slot
-// that recovery takes by its number stays in the stack or the count and is skipped when its turn comes.
+// Returned slots form a stack. Slots from `fresh_` on were never in it, and are taken in ascending order. A
+// slot that recovery takes by its number stays where it is, and take() skips it later.
 //
 // Thread-safety: belongs to the thread of its Index.
 #pragma once

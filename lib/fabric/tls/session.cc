@@ -314,7 +314,7 @@ int Session::seal(const std::byte* from, size_t length) noexcept {
 
 bool Session::flush() noexcept {
     if (sealed_ == 0) return true;
-    // If libssl has not sealed all of the buffer (a peer may want small records), this call seals the rest.
+    // If libssl has not sealed all of the buffer (a peer may limit record sizes), this call seals the rest.
     const int written = seal(record_->data(), sealed_);
     if (written == 0) return false;
     sealed_ = 0;

@@ -6,13 +6,13 @@
 //  TS1  No user data is sent before the handshake is complete and the peer's identity is verified.
 //  TS2  A sealed record is sent unchanged: write() counts it as written, and nothing else is written until
 //       the socket has accepted it. Memory is bounded: a read buffer and one record. If the kernel encrypts,
-//       it keeps the sealed records, within the send buffer of the socket and one record.
+//       it holds the sealed records, which take at most the send buffer of the socket plus one record.
 //  TS3  The end of the stream is the peer's close_notify. Without it the connection is lost (ECONNRESET).
 //  TS4  After the handshake the peer may send data, close_notify and, not too often, a new key. Anything else
 //       is EPROTO.
-//  TS5  Whether libssl or the kernel encrypts what is sent makes no difference to the peer, with two
-//       exceptions, as the kernel keeps its key: a request for a new one is EPROTO, and write() fails with
-//       EKEYEXPIRED when the key has protected Credentials::kernel_sends_max bytes.
+//  TS5  The peer cannot distinguish whether libssl or the kernel encrypts, with two exceptions, because the
+//       kernel cannot change the key of a connection: a request for a new key is EPROTO, and write() fails
+//       with EKEYEXPIRED when the key has protected Credentials::kernel_sends_max bytes.
 //
 // Thread-safety: none. An object may pass from thread to thread.
 #pragma once
@@ -46,10 +46,10 @@ class Session {
     const Status& failure() const { return failure_; }
     // The name that the connecting end offers with its pre-shared key. It is not proven yet.
     void set_claimed_name(std::string_view name) { claimed_name_ = name; }
-    // Listening: that name, if the handshake is complete and the peer has proven that it has the key. Empty:
-    // the peer was admitted by its certificate, or without one.
+    // On the listening end: the claimed name, if the handshake is complete and the peer has proven that it
+    // has the key. Otherwise empty, for example if the peer was admitted by its certificate.
     std::string_view proven_name() const { return has_proven_name_ ? claimed_name_ : std::string_view(); }
-    // Number of complete handshake messages of the peer. libssl accepts only a few.
+    // Number of complete handshake messages received from the peer. libssl limits this number.
     uint32_t messages() const { return messages_; }
     // True if the peer does not use TLS.
     bool peer_is_plain() const { return peer_is_plain_; }

@@ -8,7 +8,7 @@
 // Round 1 reads the latest committed version of each key: by a one-sided read if the address is cached or
 // found in the partition's index, otherwise by one message to each partition. Evaluation computes, from the
 // metadata of the returned versions, the minimum version that each key must have (RAMP). Round 2 reads those;
-// the slot that a one-sided read fetched often holds them already. The versions of round 2 may name newer
+// the slot that a one-sided read fetched often already holds them. The versions of round 2 may name newer
 // siblings again, hence the loop. It is bounded (kRoundsMax, the GC window); beyond the bound the transaction
 // starts over.
 //

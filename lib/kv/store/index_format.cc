@@ -57,7 +57,7 @@ bool is_sane(const BucketEntry& entry, const ArenaView& arena) noexcept {
 
 uint32_t group_of(uint64_t tag, uint32_t groups) noexcept {
     const auto depth = static_cast<uint32_t>(std::bit_width(groups) - 1);
-    // Groups below `groups` - 2^depth are split already.
+    // Groups below `groups` - 2^depth are already split.
     const uint32_t deeper = group_at_depth(tag, depth + 1);
     return deeper < groups ? deeper : group_at_depth(tag, depth);
 }

@@ -205,8 +205,8 @@ Status RocksLog::open_database() {
     table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
     options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
     const std::string what = "opening the key-value data in " + options_.path;
-    // RocksDB logs a warning if the folder is missing, and DestroyDB() may then fail. RocksDB does not sync
-    // the directory entry of the folder.
+    // RocksDB logs a warning if the directory is missing, and DestroyDB() may then fail. RocksDB does not
+    // sync the entry of this directory in its parent.
     WSS_TRY(make_folder(options_.path).within("key-value data"));
     if (options_.fresh) {
         WSS_TRY(refuse_durable_data(options));

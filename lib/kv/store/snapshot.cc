@@ -19,7 +19,7 @@ std::string partial(const std::string& directory) {
     return directory + ".partial";
 }
 
-// Creates the folder of `directory` and its missing parents.
+// Creates the missing parents of `directory`.
 Status make_parents(const std::filesystem::path& directory) {
     std::vector<std::filesystem::path> missing;
     std::error_code error;

@@ -113,7 +113,7 @@ class Table {
     void erase_if_empty(Item& item);
 
     void set_prepared(Version& version);
-    // Returns false if a newer version was committed already.
+    // Returns false if a newer version has already been committed.
     bool commit(Version& version, Nanoseconds now);
     // Makes the item's versions visible to remote readers (KT3).
     void publish(Item& item);

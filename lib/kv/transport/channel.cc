@@ -488,7 +488,7 @@ Result<std::unique_ptr<Lane>> Lane::create(reactor::Reactor& reactor, fabric::Fa
     return lane;
 }
 
-// A fabric ends connections only within poll(). The reactor may have stopped already.
+// A fabric ends connections only within poll(). The reactor may already have stopped.
 Lane::~Lane() {
     for (auto& channel : retired_) channel->close("no longer needed");
     const auto is_over = [](const auto& channel) { return channel->over(); };
