@@ -7,7 +7,7 @@
 // ones get fewer, but at least kCreditsFloor. At kReceiveBytesMax there is no room for another channel.
 //
 // The credits of a channel that must authenticate are part of what it proves, so they are set before its
-// proof. Its memory is taken after the proof. So peers that prove nothing take nothing of the budget.
+// proof. Its memory is charged after the proof, so unauthenticated peers take nothing from the budget.
 //
 // Thread-safety: belongs to the session table's reactor.
 #pragma once

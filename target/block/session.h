@@ -22,9 +22,9 @@
 //      names can neither end its session nor join it.
 //  N5  Unauthenticated peers cannot keep others out: at most pending_auth_max authentications are pending,
 //      and a new one evicts another (lib/fabric/pending_places.h). Until its proof, a channel has kAuthSlots
-//      receive slots, and takes nothing of the receive budget.
-//  N6  A channel that was refused after its proof receives the reason. It is closed if it has not ended
-//      within drain_timeout, when kRefusedMax newer ones wait as well, or when the target stops.
+//      receive slots, which do not count against the receive budget.
+//  N6  A channel that was refused after its proof receives the reason. If the initiator does not close it,
+//      the target does: after drain_timeout, when kRefusedMax newer refused channels exist, or when it stops.
 //  N7  The number of sessions of a name, and of a source, is bounded (session_places.h).
 #pragma once
 
@@ -67,7 +67,7 @@ struct ChannelRecord {
     std::string source;  // of the peer
     ChannelTerms terms;
     // Belong to reactor 0.
-    fabric::PendingPlaces::Place place = 0;  // N5; 0: its authentication is not pending
+    fabric::PendingPlaces::Place place = 0;  // N5; 0: not pending
     bool has_receives = false;               // its receive memory is taken from the budget
     // For a channel that must authenticate: the login request as received, and the secrets for the check.
     std::array<std::byte, sizeof(wss_srp_login_req)> login_request{};

@@ -27,9 +27,9 @@ class AbsentVolumes {
     AbsentVolumes(Members& members, CachedVolumes& volumes, Losses& losses, Index& index, Eraser& eraser)
         : members_(members), volumes_(volumes), losses_(losses), index_(index), eraser_(eraser) {}
 
-    // Rejects a volume of which engines may hold dirty lines if it has become smaller, if its storage has had
-    // another owner, or if it has moved between storage of the target and a storage process. Also rejects a
-    // volume on the storage of another volume of which engines may hold dirty lines.
+    // Rejects a volume for which engines may hold dirty lines if it has become smaller, if its storage has
+    // had another owner, or if it has moved between storage of the target and a storage process. Also rejects
+    // a volume on the storage of another volume for which engines may hold dirty lines.
     Status may_open(const volume::Volume& volume) const;
     // Makes recovery also find lines of the absent volumes that may be dirty.
     void keep(Recovery& recovery);
@@ -44,7 +44,7 @@ class AbsentVolumes {
     // Rejects the deletion of a volume that is not open while engines hold, or may hold, dirty lines of it.
     // `recovering`: the contents of the engines are not known yet.
     Status may_delete(const volume::Deletion& deletion, bool recovering) const;
-    // The WWID of the volume named by `which`, among those of which engines may hold dirty lines.
+    // The WWID of the volume named by `which`, among those for which engines may hold dirty lines.
     Result<uint64_t> to_give_up(const std::string& which) const;
     void give_up(uint64_t wwid);
     // Wipes the lines of a volume that a command has deleted and that is not open. `recorded` is called when

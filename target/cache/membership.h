@@ -28,7 +28,7 @@
 
 namespace wss::cache {
 
-// A volume of which engines may hold dirty lines.
+// A volume for which engines may hold dirty lines.
 struct DirtyVolume {
     std::string name;       // for the operator
     uint64_t bytes = 0;     // size when it was recorded last

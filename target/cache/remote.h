@@ -91,7 +91,7 @@ class RemoteQueue final : public io::Queue {
     // Identity of the RS that served the volume last, perhaps before a restart of the target; 0: unknown.
     uint64_t served_by() const noexcept { return server_.identity; }
     // These restore the state from before a restart of the target: served(), and the owner and the process of
-    // a volume of which engines may hold dirty lines. `taken`: as returned by taken_from(). The wait begins
+    // a volume for which engines may hold dirty lines. `taken`: as returned by taken_from(). The wait begins
     // now.
     void remember(const ServedBy& served) noexcept { server_.places = served; }
     void remember(uint64_t owner, uint64_t process, io::Succession taken);
