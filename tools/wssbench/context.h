@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Context: the settings and the output of results, which all sub-commands of wssbench share. The core of this
-// folder consists of measure (time, medians, interruption), figure (points in turns, rows), text (tables),
+// directory consists of measure (time, medians, interruption), figure (points in turns, rows), text (tables),
 // report (the HTML page, which page/*.js draws), load (threads that keep requests in flight) and program
 // (measured processes). The other files are sub-commands and their parts. paper_d and lab contain several
 // sub-commands.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // wssbench echo: the network without storage, by number of connections and by size, with threads pinned and
-// not pinned (B figs 6, 7).
+// not pinned. Reproduces figures 6 and 7 of paper B (Documentation/reproduction.md).
 #include "tools/wssbench/remote_points.h"
 
 namespace wss::wssbench {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Figure: a set of points that are measured in turns, so that a temporary disturbance of the machine affects
-// all points alike.
+// Figure: a set of points that are measured in turns. A turn measures each point once, so that a temporary
+// disturbance of the machine affects all points alike.
 #pragma once
 
 #include <functional>

@@ -50,13 +50,13 @@ class LoadThread {
     Span span() const { return span_; }
 
   protected:
-    // These are called on this thread. begin() starts the operations, now or when it is connected.
+    // These are called on this thread. begin() starts the operations, immediately or once connected.
     // wind_down() is called once, after ask_to_end() or failed(). When nothing is left in flight, the thread
     // must call finished().
     virtual void begin() = 0;
     virtual void wind_down() = 0;
 
-    // Must be called when it is connected, before the first operation: the time of a replay begins there.
+    // Must be called after connecting and before the first operation. The time of a replay begins with it.
     void operations_begin() noexcept;
     // `begun`: result of stamp() at the start of the operation.
     void count_one(Nanoseconds begun) noexcept;

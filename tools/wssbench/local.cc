@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// wssbench local: storage without a network, by number of requests in flight and by size (B figs 4, 5).
+// wssbench local: storage without a network, by number of requests in flight and by size.
+// Reproduces figures 4 and 5 of paper B (Documentation/reproduction.md).
 #include "lib/base/size.h"
 #include "tools/wssbench/remote_points.h"
 

@@ -49,7 +49,7 @@ constexpr std::pair<const char*, double Sample::*> kColumns[] = {{"rate", &Sampl
                                                                  {"client_cpu_us", &Sample::client_cpu_us},
                                                                  {"server_cpu_us", &Sample::server_cpu_us}};
 
-// The known values of one column, in the order of the turns.
+// The known values of one column, in the order of the turns (repetitions, figure.h).
 std::vector<double> column(const std::vector<Sample>& samples, double Sample::*member) {
     std::vector<double> values;
     for (const Sample& sample : samples)
@@ -68,7 +68,7 @@ std::vector<double> more_column(const std::vector<Sample>& samples, const std::s
     return values;
 }
 
-// Joins the distributions of all turns: the percentiles that each turn has, with their medians over the
+// Merges the latency distributions of all turns: for each percentile that every turn has, the median over the
 // turns.
 Json joined_latencies(const std::vector<Sample>& samples) {
     std::vector<Json> turns;
@@ -115,7 +115,7 @@ Json all_turns(const std::vector<Sample>& samples) {
 
 }  // namespace
 
-// Formats the number, because a multiplication by a power of ten would add a rounding error.
+// Rounds by formatting and parsing, because multiplying by a power of ten would add a rounding error.
 double rounded(double value) {
     return std::isfinite(value) ? std::strtod(fmt::format("{:.5g}", value).c_str(), nullptr) : 0;
 }

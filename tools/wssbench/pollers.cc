@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// wssbench pollers: why one thread per request is slow (B figs 8, 9, C 3.3.5). The paper suspects that the
-// threads that poll for requests take the processor from newly created I/O threads.
+// wssbench pollers: why one thread per request is slow. Paper C (3.3.5) suspects that the threads that poll
+// for requests take the processor from newly created I/O threads. See also figures 8 and 9 of paper B
+// (Documentation/reproduction.md).
 //
 // It reads from a file in memory, with a pool of threads (static) or with a new thread for each request
 // (dynamic):

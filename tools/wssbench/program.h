@@ -28,7 +28,7 @@ struct ChildOptions {
 
 class Child {
   public:
-    // Searches for the program in the folder of this one, then on PATH.
+    // Searches for the program in the directory of this one, then on PATH.
     static Result<std::unique_ptr<Child>> start(const std::vector<std::string>& words,
                                                 const ChildOptions& options = {});
     // Sends SIGTERM, and later SIGKILL if the process does not end.
@@ -91,9 +91,9 @@ class Program {
 
 using Programs = std::vector<std::unique_ptr<Program>>;
 
-// The folder of this program.
+// The directory of this program.
 std::string own_folder();
-// The path of program NAME in the folder of this program if it exists there, otherwise NAME.
+// The path of program NAME in the directory of this program if it exists there, otherwise NAME.
 std::string beside_us(const std::string& name);
 
 // Runs a command to its end and returns its standard output.

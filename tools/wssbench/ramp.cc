@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // wssbench ramp: compares the key-value store's transports, by transaction size and by read share, with
-// kvctl's YCSB runner (A figs 4-7).
+// kvctl's YCSB runner. Reproduces figures 4 to 7 of paper A (Documentation/reproduction.md).
 #include "tools/wssbench/ramp.h"
 
 #include "tools/wssbench/kv_store.h"

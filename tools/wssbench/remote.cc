@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// wssbench remote: remote I/O, compared with local I/O and with the network alone (B figs 8-12, C fig 9).
+// wssbench remote: remote I/O, compared with local I/O and with the network alone
+// (paper B, figures 8 to 12, and paper C, figure 9; Documentation/reproduction.md).
 //
 // Each combination of fabric, operation, pattern and size is a group. Local I/O and the echo of the same size
 // are measured in the same turns, each at several depths. The smaller of their best results is the bound of

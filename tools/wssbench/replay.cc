@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // wssbench replay: compares a recorded or generated trace with random reads of the same number and size,
-// local and remote, by I/O threads (C figs 10-13).
+// local and remote, by I/O threads. Reproduces figures 10 to 13 of paper C (Documentation/reproduction.md).
 #include "lib/base/size.h"
 #include "tools/wssbench/io_trace.h"
 #include "tools/wssbench/remote_points.h"

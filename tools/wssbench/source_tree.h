@@ -11,8 +11,8 @@
 
 namespace wss::wssbench {
 
-// The root of the source tree: WSS_SOURCE, the current directory, or the folder two levels above that of this
-// program (a build directory inside the tree).
+// The root of the source tree: WSS_SOURCE, the current directory, or the directory two levels above that of
+// this program (a build directory inside the tree).
 Result<std::string> source_tree();
 
 // The version of the source tree, or that of WSS if there is none.

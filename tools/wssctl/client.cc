@@ -57,9 +57,9 @@ Status connect_to(const Socket& socket, const std::string& path) {
     return connect_error(errno, path);
 }
 
-// Checks the owner of the listening process: a command may carry secrets, and any user can listen in a folder
-// where any user can create files. Accepts root, this user, and the owner of the socket's folder, who
-// controls its contents (the user wss for /run/wss).
+// Checks the owner of the listening process: a command may carry secrets, and any user can listen in a
+// directory where any user can create files. Accepts root, this user, and the owner of the socket's
+// directory, who controls its contents (the user wss for /run/wss).
 Status check_peer(const Socket& socket, const std::string& path) {
     ucred peer{};
     socklen_t size = sizeof peer;
