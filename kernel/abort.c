@@ -70,7 +70,7 @@ enum blk_eh_timer_return wss_mq_timeout(struct request *rq)
 	struct wss_session *sess = vol->sess;
 	struct wss_pdu *pdu = blk_mq_rq_to_pdu(rq);
 
-	/* Recovery handles it already. */
+	/* Recovery already handles it. */
 	if (smp_load_acquire(&sess->state) != WSS_LIVE)
 		return BLK_EH_RESET_TIMER;
 	wss_stat_inc(sess, timeouts);

@@ -162,7 +162,7 @@ struct wss_chan {
 	int connect_status;
 	u32 reject_reason;	    /* enum wss_srp_rej_reason of a refused login, else 0 */
 	u32 granted;		    /* credits granted by the login that the driver uses */
-	u32 reserved;		    /* credits of these that are reserved for control slots */
+	u32 reserved;		    /* granted credits that are reserved for control slots */
 	u8 banks;		    /* number of queues that it serves */
 	u32 slot_count;		    /* slots allocated, control slots included */
 	struct wss_tmf tmf[WSS_TMF_SLOTS]; /* by control slot, beginning with WSS_SLOT_ABORT */

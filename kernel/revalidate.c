@@ -622,7 +622,7 @@ void wss_session_changed(struct wss_session *sess)
  * wss_session_doubt - process a report of changed units, or changed identities of units
  * @sess: each of its volumes is identified before another request of it is sent
  *
- * Commands in flight may have reached another unit already. The target reports the change once,
+ * Commands in flight may already have reached another unit. The target reports the change once,
  * with the response to any command.
  *
  * Context: any.

@@ -218,7 +218,7 @@ void wss_stages_show(struct wss_session *sess)
 	debugfs_create_file("stages", 0600, sess->debugfs, sess, &wss_stages_fops);
 }
 
-/** wss_debugfs_init - create the module's folder; does nothing without debugfs */
+/** wss_debugfs_init - create the module's directory; does nothing without debugfs */
 void wss_debugfs_init(void)
 {
 	wss_debugfs = debugfs_create_dir("wss", NULL);

@@ -85,7 +85,7 @@ def target_read_bytes(build: str) -> int:
 
 
 def buffered_fio(path: str, pattern: str, size: int, cached: bool) -> dict:
-    """Runs one pass through the page cache; writes are flushed to the device. With `cached` the pages exist already."""
+    """Runs one pass through the page cache; writes are flushed to the device. With `cached` the pages already exist."""
     job = fio_job(path, pattern, size, "--ioengine=psync", f"--size={SPAN_MIB}M", "--end_fsync=1", "--fallocate=none", f"--invalidate={int(not cached)}")
     side = job["write" if "write" in pattern else "read"]
     return row_of(job, pattern, side["total_ios"] / (job["job_runtime"] / 1000), size)

@@ -118,7 +118,7 @@ def give_up(cluster: Cluster, volume: str) -> bool:
 
 
 def forget(cluster: Cluster, volume: str, how: str) -> bool:
-    """Restarts the target while its engines are away, and the operator does not wait for them. That must not
+    """Restarts the target without its engines, then ends its wait for them (cache.forget). The target must not
     give up acknowledged data that only these engines hold. Reads of such data fail, or succeed after the
     engines have returned with it."""
     make_dirty(cluster, volume)

@@ -26,13 +26,13 @@ LENGTHS = (200, 200, 1000, 6000)
 # versions that one algorithm writes do not have the metadata that readers of another need.
 ALGORITHMS = ("ramp-fast", "ramp-fast", "ramp-hybrid", "ramp-small")
 MODES = ([], ["--one-sided", "on"], ["--one-sided", "paper"], ["--transport", "ring"], ["--one-sided", "on", "--transport", "ring"])
-# If the clock of a session is wrong by more than 30 s, some timestamps of its writes are not above all that
-# it has read.
+# If the clock of a session is wrong by more than 30 s, some of its writes have timestamps that are not higher
+# than those of all versions that it has read.
 ALLOWED_WITH_WRONG_CLOCKS = re.compile(r"VIOLATIONS: \d+ clock;\s")
 
 
 class BenchClient(KvctlProcess):
-    # check_exit() examines what was violated. SIGINT ends a process that has just started.
+    # check_exit() decides whether a violation is allowed. SIGINT ends a process that has just started.
     expected_exits = (*KvctlProcess.expected_exits, VIOLATION, -signal.SIGINT)
 
     def __init__(self, name: str, kvctl: Kvctl, seed: int, folder: Path, prefix: list[str]):

@@ -15,8 +15,8 @@ OFFSETS = (-DAY, -3600, -300, -45, -20, 20, 45, 300, 3600, DAY)  # offsets of cl
 
 
 def restart(partition: Partition, how: str) -> bool:
-    """Restarts the process of a partition, whose lock the caller holds. Returns whether the process ended as
-    intended."""
+    """Restarts the process of a partition. The caller must hold the partition's lock. Returns whether the
+    process ended as intended."""
     ended = partition.kill() if how == "kill" else partition.terminate()
     if not partition.is_running():
         partition.start()
@@ -86,8 +86,8 @@ def disk_actions(store: Store) -> list[Action]:
 
 
 def replies_are_lost(store: Store, name: str, count: int, seconds: float) -> bool:
-    """Breaks the client's next connections when a reply arrives. So the client repeats requests that were
-    already executed."""
+    """Breaks the client's next connections when a reply arrives, so that the client repeats requests that
+    were already executed."""
     shim = store.shims[name]
     before = shim.get("lost_replies")
     for _ in range(count):
