@@ -55,10 +55,11 @@ void describe_kv(CLI::App& app, KvWords& kv) {
            "keys that begin with PREFIX or with all; * stands for all names without a rule; without any "
            "rule, every client may do everything; repeatable")
         ->type_name("RULE");
-    app.add_option("--kv-window-ms", kv.window_ms, "How long superseded versions are kept (default: 5000)");
+    app.add_option("--kv-window-ms", kv.window_ms,
+                   "Milliseconds to keep superseded versions (default: 5000)");
     app.add_option(
         "--kv-terminate-ms", kv.terminate_ms,
-        "How long a prepared write waits for its client before the partitions decide (default: 1000)");
+        "Milliseconds a prepared write waits for its client before the partitions decide (default: 1000)");
 }
 
 Status configure_kv(const KvWords& words, control::TargetConfig& config) {

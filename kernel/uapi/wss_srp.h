@@ -165,8 +165,8 @@ struct wss_srp_login_req {
 	__be32 ext_caps;  /* enum wss_cap: requested */
 } __attribute__((packed));
 WSS_SRP_ASSERT_SIZE(wss_srp_login_req, 56, "all that RDMA/CM leaves of 92 bytes of private data");
-WSS_SRP_ASSERT_AT(wss_srp_login_req, req_it_iu_len, 12, "as Linux lays it out");
-WSS_SRP_ASSERT_AT(wss_srp_login_req, imm_data_offset, 48, "as Linux lays it out");
+WSS_SRP_ASSERT_AT(wss_srp_login_req, req_it_iu_len, 12, "must match <scsi/srp.h> of Linux");
+WSS_SRP_ASSERT_AT(wss_srp_login_req, imm_data_offset, 48, "must match <scsi/srp.h> of Linux");
 WSS_SRP_ASSERT_AT(wss_srp_login_req, ext_magic, 50, "first byte that SRP reserves");
 
 /* Private data of the accept. */
@@ -189,7 +189,7 @@ struct wss_srp_login_rsp {
 	__be32 boot_id; /* if it changes, acknowledged unflushed writes may be lost; 0: unknown */
 } __attribute__((packed));
 WSS_SRP_ASSERT_SIZE(wss_srp_login_rsp, 52, "a stock initiator reads 52 bytes");
-WSS_SRP_ASSERT_AT(wss_srp_login_rsp, rsp_flags, 26, "as Linux lays it out");
+WSS_SRP_ASSERT_AT(wss_srp_login_rsp, rsp_flags, 26, "must match <scsi/srp.h> of Linux");
 WSS_SRP_ASSERT_AT(wss_srp_login_rsp, ext_magic, 28, "inside the 25 bytes that SRP reserves");
 
 enum wss_srp_rej_reason {
@@ -259,8 +259,8 @@ struct wss_srp_cmd {
 	/* additional CDB bytes, then the data-out and data-in descriptors */
 } __attribute__((packed));
 WSS_SRP_ASSERT_SIZE(wss_srp_cmd, 48, "descriptors start at 48 + additional CDB");
-WSS_SRP_ASSERT_AT(wss_srp_cmd, lun, 20, "as Linux lays it out");
-WSS_SRP_ASSERT_AT(wss_srp_cmd, cdb, 32, "as Linux lays it out");
+WSS_SRP_ASSERT_AT(wss_srp_cmd, lun, 20, "must match <scsi/srp.h> of Linux");
+WSS_SRP_ASSERT_AT(wss_srp_cmd, cdb, 32, "must match <scsi/srp.h> of Linux");
 
 enum wss_srp_rsp_flags {
 	WSS_SRP_RSP_FLAG_RSPVALID = 1 << 0,
@@ -287,7 +287,7 @@ struct wss_srp_rsp {
 	/* response data, then sense data */
 } __attribute__((packed));
 WSS_SRP_ASSERT_SIZE(wss_srp_rsp, 36, "response data starts at 36");
-WSS_SRP_ASSERT_AT(wss_srp_rsp, status, 19, "as Linux lays it out");
+WSS_SRP_ASSERT_AT(wss_srp_rsp, status, 19, "must match <scsi/srp.h> of Linux");
 
 /*
  * Followed by `count` big-endian words: the low 16 bits of the tag of each completed command, as in
@@ -333,8 +333,8 @@ struct wss_srp_tsk_mgmt {
 	__u8 reserved5[8];
 } __attribute__((packed));
 WSS_SRP_ASSERT_SIZE(wss_srp_tsk_mgmt, 48, "srp_tsk_mgmt");
-WSS_SRP_ASSERT_AT(wss_srp_tsk_mgmt, lun, 20, "as Linux lays it out");
-WSS_SRP_ASSERT_AT(wss_srp_tsk_mgmt, task_tag, 32, "as Linux lays it out");
+WSS_SRP_ASSERT_AT(wss_srp_tsk_mgmt, lun, 20, "must match <scsi/srp.h> of Linux");
+WSS_SRP_ASSERT_AT(wss_srp_tsk_mgmt, task_tag, 32, "must match <scsi/srp.h> of Linux");
 
 struct wss_srp_cred_req {
 	__u8 opcode;

@@ -47,7 +47,7 @@ std::string_view advice_on_write(int error) {
         case EDQUOT:
             return "; make room there (df -h, df -i)";
         case EROFS:
-            return "; make its file system writable (mount -o remount,rw), or name the folder in "
+            return "; make its file system writable (mount -o remount,rw), or name the directory in "
                    "ReadWritePaths= of the service";
         default:
             return "";

@@ -113,14 +113,14 @@ Status replace_file(const std::string& path, std::string_view text) {
     // Open the directory first, so that after the rename only a disk error can cause a failure.
     const std::string folder = std::filesystem::path(path).parent_path().string();
     Descriptor directory(::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (!directory) return file_error(path, "open its folder");
+    if (!directory) return file_error(path, "open its directory");
     const std::string beside = path + ".new";
     if (Status written = write_beside(beside, path, text); !written) {
         ::unlink(beside.c_str());
         return written;
     }
     if (std::rename(beside.c_str(), path.c_str()) != 0) return file_error(path, "replace the file");
-    return fsync(directory.get()) == 0 ? Status::ok() : file_error(path, "sync its folder");
+    return fsync(directory.get()) == 0 ? Status::ok() : file_error(path, "sync its directory");
 }
 
 }  // namespace wss

@@ -18,17 +18,17 @@ Status sync_folder_of(const std::string& path) {
     if (!entry.has_filename()) entry = entry.parent_path();  // "folder/"
     const std::string folder = entry.parent_path().string();
     Descriptor directory(::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (!directory) return Status::from_errno(errno, fmt::format("{}: cannot open its folder", path));
+    if (!directory) return Status::from_errno(errno, fmt::format("{}: cannot open its directory", path));
     if (fsync(directory.get()) == 0) return Status::ok();
     return Status::from_errno(errno,
-                              fmt::format("{}: cannot sync its folder{}", path, advice_on_write(errno)));
+                              fmt::format("{}: cannot sync its directory{}", path, advice_on_write(errno)));
 }
 
 Status make_folder(const std::string& path) {
     if (::mkdir(path.c_str(), 0755) == 0) return sync_folder_of(path);
     if (errno == EEXIST) return Status::ok();
     return Status::from_errno(errno,
-                              fmt::format("{}: cannot create the folder{}", path, advice_on_write(errno)));
+                              fmt::format("{}: cannot create the directory{}", path, advice_on_write(errno)));
 }
 
 }  // namespace wss

@@ -152,7 +152,7 @@ Opened open_backend(const std::string& specification, const OpenOptions& options
     } catch (const std::system_error& error) {
         return Status::from_errno(
             error.code().value(),
-            fmt::format("{}: cannot create a thread for it (TasksMax, ulimit -u)", specification));
+            fmt::format("{}: cannot create a thread (TasksMax, ulimit -u)", specification));
     }
     return failure(
         Code::kInvalid,

@@ -166,7 +166,7 @@ Result<uint64_t> AbsentVolumes::to_give_up(const std::string& which) const {
     for (uint64_t wwid : closed) wwids += (wwids.empty() ? "" : ", ") + volume::wwid_text(wwid);
     return failure(
         Code::kInvalid,
-        "{}{} volume{} with lines in cache engines {} named {}: give the WWID of the intended one: {}",
+        "{}{} volume{} with lines in cache engines {} named {}; repeat the command with a WWID instead: {}",
         is_open ? "no data of the open volume is lost; " : "", closed.size(), closed.size() == 1 ? "" : "s",
         closed.size() == 1 ? "was also" : "were", which, wwids);
 }

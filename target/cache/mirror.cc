@@ -97,7 +97,7 @@ void Mirror::log_single(uint64_t lines) {
     if (logged_ || reactor_.now() - single_since_ < kLogAfter) return;
     logged_ = true;
     log::warning(
-        "{} dirty lines have only one copy, and are lost if the cache engine that holds it is lost: {}",
+        "{} dirty lines have only one copy, and each is lost if the cache engine that holds it is lost: {}",
         lines,
         index_.placeable_engines() > 1
             ? "real storage does not accept them, and no second copy of them could be created yet"

@@ -99,8 +99,7 @@ void RecoveryRun::log_wait() {
     wait_is_told_ = true;
     log::warning(
         "recovery waits for cache engines that may hold the only copies of acknowledged writes: {:016x}; "
-        "commands of volumes that may be dirty wait until these engines return, or wssctl cache forget ends "
-        "the wait",
+        "commands of volumes that may be dirty wait for these engines; to end the wait: wssctl cache forget",
         fmt::join(missing(), ", "));
 }
 

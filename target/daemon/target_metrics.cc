@@ -90,7 +90,8 @@ Samples volume_samples(volume::VolumeSet& volumes) {
         counter(out, "wss_volume_read_bytes_total", "bytes read", info.name, t.read_bytes);
         counter(out, "wss_volume_written_bytes_total", "bytes written", info.name, t.written_bytes);
         counter(out, "wss_volume_flushes_total", "flushes of real storage", info.name, t.flushes);
-        counter(out, "wss_volume_errors_total", "operations that real storage failed", info.name, t.errors);
+        counter(out, "wss_volume_errors_total", "operations on real storage that failed", info.name,
+                t.errors);
         counter(out, "wss_volume_delayed_total", "commands that waited for the volume's limits", info.name,
                 t.delayed);
         auto sample = [&](const char* name, const char* help, Sample::Kind kind, double value) {

@@ -214,7 +214,8 @@ class Conversation final : private httplib::Server {
         if (terms_.only_health && !Site::is_health(request.path))
             return error_answer(Status(Code::kExhausted, "too many clients are connected: try again later"));
         if (!reads && request.method != "POST") {
-            Answer answer = error_answer(failure(Code::kInvalid, "{} is not supported here", request.method));
+            Answer answer = error_answer(
+                failure(Code::kInvalid, "method {} is not supported: use GET, HEAD or POST", request.method));
             answer.status = 405;
             answer.allow = "GET, HEAD, POST";
             return answer;

@@ -57,7 +57,7 @@ Result<std::unique_ptr<Server>> Server::start_at_socket(const std::string& path,
     if (!folder.empty()) std::filesystem::create_directories(folder, error);
     if (error)
         return Status::from_errno(error.value(),
-                                  fmt::format("control socket {}: cannot create its folder", path));
+                                  fmt::format("control socket {}: cannot create its directory", path));
     auto listener = UnixListener::open(path, SOCK_STREAM | SOCK_NONBLOCK, kBacklog);
     if (!listener && listener.status().code() == Code::kBusy)
         return failure(Code::kBusy, "control socket {}; stop that program, or give another --control",

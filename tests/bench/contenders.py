@@ -32,7 +32,7 @@ def wait_for(condition: Callable[[], object], what: str, seconds: float = 30) ->
     limit = time.monotonic() + seconds
     while not (found := condition()):
         if time.monotonic() > limit:
-            raise RuntimeError(f"{what}: not within {seconds:.0f} s")
+            raise RuntimeError(f"{what}: timed out after {seconds:.0f} s")
         time.sleep(0.05)
     return found
 

@@ -243,7 +243,7 @@ void Target::until(const char* what, const std::function<bool()>& done) {
     while (!done()) {
         turn();
         if (world_.now() < limit) continue;
-        std::fprintf(stderr, "scale_bench: %s: not within the time limit\n", what);
+        std::fprintf(stderr, "scale_bench: %s: timed out\n", what);
         std::_Exit(1);
     }
 }

@@ -21,4 +21,4 @@ def wait_for(condition: Callable, seconds: float, what: str):
         except (Lost, Refused) as failure:
             reason = str(failure)
         time.sleep(0.05)
-    raise Problem(f"{what}: not within {seconds:.0f} s {reason}")
+    raise Problem(f"{what}: timed out after {seconds:.0f} s {reason}")

@@ -41,7 +41,7 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + LIMIT
     while not condition():
         if time.monotonic() > deadline:
-            raise RuntimeError(f"{what}: not within {LIMIT} s")
+            raise RuntimeError(f"{what}: timed out after {LIMIT} s")
 
 
 KEYS = ["follows:ada:bob", "followers:bob:ada", "followers-count:bob", "user:ada", "user:bob", "city:turin:ada"]

@@ -201,7 +201,7 @@ class Process(Sink):
         with self._changed:
             held = self._changed.wait_for(lambda: condition() or self._died, stretched(timeout))
             if self._died and not condition() and dead_is_error:
-                raise GuestDied(f"`{self.name}`: the machine died while it ran; its console ends:\n{self.last_words()}")
+                raise GuestDied(f"`{self.name}`: the machine died while it ran; last console output:\n{self.last_words()}")
             return held and condition()
 
 
@@ -302,5 +302,5 @@ def wait_until(condition: Callable[[], bool], what: str, timeout: float = DEFAUL
     limit = time.monotonic() + stretched(timeout)
     while not condition():
         if time.monotonic() > limit:
-            raise LabError(f"{what}: not within {timeout:.0f} s")
+            raise LabError(f"{what}: timed out after {timeout:.0f} s")
         time.sleep(pause)

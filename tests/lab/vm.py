@@ -104,10 +104,10 @@ class Vm(Guest):
         channel = self._require_channel()
         if not channel.hello.wait(max(0.0, self._started + stretched(timeout) - time.monotonic())):
             self.power_cut()
-            raise BootError(f"{self.name} did not boot within {timeout:.0f} s; its console ends:\n{self._last_words()}")
+            raise BootError(f"{self.name} did not boot within {timeout:.0f} s; last console output:\n{self._last_words()}")
         if channel.dead.is_set():
             self.power_cut()
-            raise BootError(f"{self.name} died while booting; its console ends:\n{self._last_words()}")
+            raise BootError(f"{self.name} died while booting; last console output:\n{self._last_words()}")
         device = rdma.KIND if self.shape.rdma else "none"
         try:
             words = [self.name, self.address, str(MTU), device, str(len(self.disks))]
@@ -178,14 +178,14 @@ class Vm(Guest):
         if self._channel is None or self._channel.dead.is_set():
             self.klog.end_of_boot(self.console_path)
         elif not self._channel.sync(stretched(timeout)) and not self._channel.dead.is_set():
-            raise GuestDied(f"{self.name} does not answer ({timeout:.0f} s); its console ends:\n{self._last_words()}")
+            raise GuestDied(f"{self.name} does not answer ({timeout:.0f} s); last console output:\n{self._last_words()}")
 
     # ---- the methods that Guest requires
 
     def _spawn(self, process: Process, spec: dict) -> None:
         channel = self._channel
         if channel is None or channel.dead.is_set():
-            raise GuestDied(f"`{process.name}`: {self.name} is not running; its console ends:\n{self._last_words()}")
+            raise GuestDied(f"`{process.name}`: {self.name} is not running; last console output:\n{self._last_words()}")
         process.last_words = self._last_words
         process.controls = AgentControls(channel, channel.spawn(process, spec))
 

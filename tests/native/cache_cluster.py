@@ -68,7 +68,7 @@ def until(condition, seconds: float = 15, what: str = "the condition"):
         value = condition()
         if value:
             return value
-        assert time.monotonic() < deadline, f"{what}: not within {seconds} s"
+        assert time.monotonic() < deadline, f"{what}: timed out after {seconds} s"
         time.sleep(0.02)
 
 

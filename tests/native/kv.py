@@ -161,5 +161,5 @@ class Store:
 def wait_until(condition, seconds: float, what: str) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, f"{what}: not within {seconds} s"
+        assert time.monotonic() < deadline, f"{what}: timed out after {seconds} s"
         time.sleep(0.02)

@@ -206,7 +206,7 @@ class Page:
             value = self.value(expression)
             if value:
                 return value
-            assert time.monotonic() < deadline, f"{expression}: not within {seconds} s; the text of the page:\n{self.text('body')}"
+            assert time.monotonic() < deadline, f"{expression}: timed out after {seconds} s; text of the page:\n{self.text('body')}"
             self.idle(0.1)
 
     def reads(self, selector: str, part: str, seconds: float = 15) -> None:

@@ -319,7 +319,9 @@ void bench(Context& context, const Arguments& arguments) {
     if (options->connections > 1 &&
         (arguments.verify || arguments.mischief.fault_every != 0 ||
          arguments.mischief.conditional_share > 0 || arguments.mischief.delete_share > 0))
-        return context.fail_with(kUsage, "connectionsperthread excludes --verify and faults");
+        return context.fail_with(kUsage,
+                                 "connectionsperthread > 1 cannot be combined with --verify, --fault-every, "
+                                 "--conditional-share or --delete-share");
     if (arguments.verify && options->record_bytes() < kv::check::stamp_bytes(options->txn_length))
         return context.fail_with(
             kUsage,

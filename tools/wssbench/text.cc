@@ -55,7 +55,8 @@ void add_doubts(const Json& row, const Json& figure, std::vector<std::string>& f
     std::string subject = subject_of(row, figure);
     if (figure.value("bound_is_limit", false) && row["ratio"].get<double>() > kLimitMargin)
         found.push_back(
-            fmt::format("{}: ratio {} exceeds its bound: the two were not measured under the same conditions",
+            fmt::format("{}: ratio {} exceeds its bound: the result and the bound were measured under "
+                        "different conditions",
                         subject, cell(row["ratio"])));
     if (!row.contains("ratio_low")) {
         if (figure.value("measured", "") == "seconds")

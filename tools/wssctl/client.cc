@@ -71,7 +71,7 @@ Status check_peer(const Socket& socket, const std::string& path) {
     if (stat(folder.empty() ? "." : folder.c_str(), &info) == 0 && info.st_uid == peer.uid)
         return Status::ok();
     return failure(Code::kPermission,
-                   "{} belongs to a process of user {}, who is neither you, nor root, nor the folder's "
+                   "{} belongs to a process of user {}, who is neither you, nor root, nor the directory's "
                    "owner: run wssctl as that user if you trust it",
                    path, peer.uid);
 }

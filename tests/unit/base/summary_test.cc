@@ -44,7 +44,7 @@ TEST(RatioInTurns, ignores_turns_in_which_one_side_has_no_value) {
 
 TEST(BestInTurns, chooses_the_settings_of_a_turn_by_the_other_turns) {
     EXPECT_EQ(best_in_turns({{10, 1, 1}, {2, 2, 2}}), (std::vector<double>{2, 1, 1}))
-        << "10 was high by chance, and must not choose itself";
+        << "an outlier must not select its own setting";
     EXPECT_EQ(best_in_turns({{5, 5, 5}, {2, 2, 2}}), (std::vector<double>{5, 5, 5}));
 }
 

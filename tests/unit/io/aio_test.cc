@@ -163,7 +163,7 @@ TEST(Aio, a_write_cut_short_by_the_system_fails_with_no_space_after_the_part_tha
 TEST(Aio, a_full_file_system_returns_no_space_and_the_queue_keeps_working) {
     TemporaryFolder folder;
     if (mount("wss-test", folder.path().c_str(), "tmpfs", 0, "size=1m") != 0)
-        GTEST_SKIP() << "needs the right to mount a tmpfs: " << std::strerror(errno);
+        GTEST_SKIP() << "needs permission to mount a tmpfs: " << std::strerror(errno);
     {
         auto rig = Rig::open("aio:" + folder.file("disk"), {.size = 8 << 20, .create = true});
         Buffer buffer(4 << 20), small(4096);
@@ -218,7 +218,7 @@ class BlockDevice : public testing::TestWithParam<uint32_t> {};
 TEST_P(BlockDevice, is_served_with_its_own_block_size_and_not_shared) {
     TemporaryFolder folder;
     LoopDevice device(folder.file("disk"), 8 << 20, GetParam());
-    if (!device.exists()) GTEST_SKIP() << "needs the right to create a loop device";
+    if (!device.exists()) GTEST_SKIP() << "needs permission to create a loop device";
     auto rig = Rig::open("aio:" + device.path());
     ASSERT_NE(rig, nullptr);
     Limits limits = rig->backend->limits();

@@ -196,7 +196,7 @@ TEST_F(Places, of_one_source_are_a_quarter_of_all) {
     EXPECT_EQ(places.counters().refused, 1u);
     EXPECT_TRUE(take_and_greet("10.0.0.2"));
     places.left(peers.front());
-    EXPECT_TRUE(take_and_greet("10.0.0.1")) << "a released place is free";
+    EXPECT_TRUE(take_and_greet("10.0.0.1")) << "a released place can be taken again";
 }
 
 // The fabric closes a connection some time after its eviction.

@@ -212,7 +212,7 @@ TEST(CacheMessages, staged_records_are_parsed_as_they_were_encoded_and_contradic
     EXPECT_EQ(sent(wrong, back), ParseError::kContradiction) << "an immediate value without a receiver";
     wrong = write;
     wrong.handle = 99;
-    EXPECT_EQ(sent(wrong, back), ParseError::kContradiction) << "a write from two places";
+    EXPECT_EQ(sent(wrong, back), ParseError::kContradiction) << "a write with two sources";
     wrong = write;
     wrong.op = Op::kFlush;
     EXPECT_EQ(sent(wrong, back), ParseError::kContradiction) << "no data moves";
