@@ -24,7 +24,7 @@ class Simulation {
     struct Running {
         uint32_t index, node;
         double cost;      // seconds at full speed
-        double left = 1;  // fraction of the operator that is not done yet
+        double left = 1;  // fraction of the operator that is not yet done
         double speed = 0;
     };
 

@@ -8,10 +8,10 @@
 //   merging  neighbours of the oldest line that are dirty and idle are destaged with it, so that sequential
 //            writes reach storage as one
 //   failure  the data stays dirty. A line whose write fails is deferred (dirty_lines.h). So are lines near
-//            one that storage has not answered for: storage may be silent for that part of a volume alone.
-//            One of the deferred lines is retried after each pause. The pause doubles up to `retry_max`,
-//            until storage accepts such a line. Other lines do not wait for it. After `failures_max` failures
-//            in a row the whole volume pauses
+//            one that storage has not answered for: storage may be silent for only that part of a volume. One
+//            of the deferred lines is retried after each pause. The pause doubles up to `retry_max`, until
+//            storage accepts such a line. Other lines do not wait for it. After `failures_max` failures in a
+//            row the whole volume pauses
 //
 // The planner decides. target/cache reads the lines from their holders and writes them. Each volume of an
 // Index has one planner, which belongs to the thread of the Index.

@@ -121,7 +121,7 @@ class Index {
     // being copied (begin_copy()), the line keeps the slot of the second holder, without valid data. Walks
     // the whole index.
     Loss lose_engine(EngineIndex engine);
-    // While held, no line is placed, because the slots in use are not known yet (recovery.h), and open() does
+    // While held, no line is placed, because the slots in use are not yet known (recovery.h), and open() does
     // not use the entries that are reserved for lines with slots.
     void hold_placement(bool held) { placement_held_ = held; }
     bool has_engine(EngineIndex engine) const;

@@ -12,7 +12,7 @@
 //
 //   - Each loss of a line records the generation of the newest change of its dirty data that a reader may
 //     have seen. A copy of an older generation missed that change and restores nothing.
-//   - A newer copy contains a write that was in flight. It is valid only if no reader can have seen the
+//   - A newer copy contains a write that was in flight. The copy is valid only if no reader can have seen the
 //     line without that write. A recovery chooses among the copies that it finds. Copies from that time that
 //     return later restore nothing (LossBounds::passed_over).
 //   - If the volume has been smaller since, the data beyond that end is zeroes (LossBounds::end).

@@ -110,7 +110,7 @@ class Replacement {
     uint32_t window_target_;
     uint32_t window_ghosts_in_a_row_ = 0;
     uint32_t resident_ = 0;
-    uint64_t unaged_uses_ = 0;  // uses for which the frequencies have not been aged yet
+    uint64_t unaged_uses_ = 0;  // uses for which the frequencies have not yet been aged
     std::array<Chain, kFree + 1> chains_;
     uint32_t nodes_max_;
     uint32_t fresh_ = 0;  // nodes from this index on were never used

@@ -75,7 +75,7 @@ void Worker::deliver(Request& request, Inbox& inbox) noexcept {
     inbox.done_.push_back(request);
     inbox.news_.store(true, std::memory_order_release);
     uint64_t one = 1;
-    [[maybe_unused]] ssize_t written = write(inbox.event_fd_, &one, sizeof one);  // full: it is awake already
+    [[maybe_unused]] ssize_t written = write(inbox.event_fd_, &one, sizeof one);  // full: it is already awake
 }
 
 void Worker::perform(Run run, void* context, Request& request, Inbox& inbox) noexcept {

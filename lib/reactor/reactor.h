@@ -31,8 +31,8 @@ class Source {
     virtual ~Source() = default;
     // Does a bounded amount of work. Returns the number of events handled, or 0 if there was nothing to do.
     virtual size_t poll() noexcept = 0;
-    // Prepares to sleep. Returns true if fd() will become readable at the next event. Returns false if there
-    // are events already, and the reactor polls again. Called only after poll() returned 0.
+    // Prepares to sleep. Returns true if fd() will become readable at the next event. Returns false if events
+    // are already waiting; the reactor then polls again. Called only after poll() returned 0.
     virtual bool arm() noexcept { return true; }
     // The descriptor to wait for, or -1 for a source that gets work only as a result of another source's
     // work.

@@ -202,7 +202,8 @@ Engine::Unsaved Engine::unsaved() const {
     return all;
 }
 
-// The time limit has passed. Only the SE can determine which lines have another copy, and it may be away.
+// The time limit has passed. Only the SE can determine which lines have another copy, and the SE may be
+// disconnected.
 void Engine::leave_anyway() noexcept {
     if (!left_) return;
     const Unsaved left = unsaved();

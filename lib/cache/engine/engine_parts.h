@@ -35,7 +35,7 @@ struct alignas(8) Engine::Operation : ListNode<> {
 struct Engine::Grant {
     wire::CacheToken token{};
     SeLink* link = nullptr;
-    Client* client = nullptr;  // nullptr: it has not connected yet
+    Client* client = nullptr;  // nullptr: it has not yet connected
     bool used = false;
 };
 
@@ -145,9 +145,9 @@ class Engine::SeLink final : public RecordLinkOwner {
     const fabric::Address address_;
     std::unique_ptr<RecordLink> link_;
     reactor::Timer retry_;     // time to connect again, or to stop
-    reactor::Timer look_;      // time of the next look; set while the link is up
-    uint64_t received_ = 0;    // messages received from the SE at the last look
-    uint32_t silent_for_ = 0;  // looks in a row without a new message
+    reactor::Timer look_;      // time of the next check; set while the link is up
+    uint64_t received_ = 0;    // messages received from the SE at the last check
+    uint32_t silent_for_ = 0;  // consecutive checks without a new message
     Nanoseconds pause_{};
     std::string last_error_;
     std::unique_ptr<wire::AuthInitiator> auth_;  // exists during authentication; prove() shows the order

@@ -11,7 +11,7 @@
 
 namespace wss::cache {
 
-constexpr uint32_t kProbeEvery = 4;               // looks
+constexpr uint32_t kProbeEvery = 4;               // checks
 constexpr Nanoseconds kLastReport = from_ms(50);  // time for the message to arrive
 // The number of items that every full message has at least. A message is full when it has no room for a
 // record of the maximum size; an item takes 80 bytes.

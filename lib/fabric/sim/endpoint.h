@@ -61,7 +61,7 @@ struct SimEndpoint {
     std::string peer_name;
     std::vector<std::byte> binding;  // the connection's channel binding, once both ends exist
     std::deque<std::shared_ptr<SimOperation>> sends;  // posted and not completed, oldest first
-    std::deque<std::shared_ptr<SimOperation>> wire;   // operations that are not delivered yet, oldest first
+    std::deque<std::shared_ptr<SimOperation>> wire;   // operations that are not yet delivered, oldest first
     bool delivering = false;                          // an event for wire.front() is pending
     std::deque<SimReceive> receives;
 

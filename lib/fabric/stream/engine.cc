@@ -177,8 +177,7 @@ void Engine::close() noexcept {
 
 void Engine::fail(Status why, CompletionStatus cause) noexcept {
     if (state_ >= State::kClosing) return;
-    // If this side has refused a request, that is the cause. The way in which the peer left afterwards is
-    // not.
+    // If this side has refused a request, the refusal is the cause, however the peer left afterwards.
     if (!refusing_) why_ = std::move(why);
     cause_ = cause;
     set_state(State::kClosing);

@@ -50,7 +50,7 @@ Caps caps(std::string_view name, uint32_t dead_peer_ms);
 // States only increase. Every state before kClosing may change to kClosing.
 enum class State : uint8_t {
     kConnecting,  // connecting side: no answer received yet
-    kRequested,   // accepting side: accept() not called yet; receives may be posted
+    kRequested,   // accepting side: accept() not yet called; receives may be posted
     kAccepted,    // the answer was sent (or received); on_established() is due
     kOpen,
     kClosing,  // no more data is moved; flushing and on_closed() are due
@@ -81,7 +81,7 @@ class Engine : public Connection, public ListNode<ActiveTag>, protected Watched 
     enum class Reach : uint8_t {
         kFrames,  // the peer executes requests
         kDirect,  // move_directly()
-        kWait,    // not known yet; activate() is called when it is known
+        kWait,    // not yet known; activate() is called when it is known
         kAsk,     // the same, and a kGrantAsk must be sent
     };
     explicit Engine(const Setup& setup);
@@ -140,7 +140,7 @@ class Engine : public Connection, public ListNode<ActiveTag>, protected Watched 
         uint32_t done = 0;
         uint32_t remaining() const { return frame.length - done; }
     };
-    // A READ of the peer that is not completely answered yet.
+    // A READ of the peer that is not yet completely answered.
     struct PendingRead {
         RemoteAddress where;
         uint32_t length = 0;

@@ -49,7 +49,7 @@ class Arrival : public Watched {
     friend class StreamListener;
     void on_deadline() noexcept override;
 
-    bool is_over_ = false;  // deadline passed: closed at the next look unless a message arrived
+    bool is_over_ = false;  // deadline passed: closed at the next check unless a message arrived
 };
 
 class StreamListener : public Listener, private Watched {

@@ -44,7 +44,7 @@ class Session {
     Step shake_hands() noexcept;
     // Reason why the handshake failed, or the protocol fault that ended reading.
     const Status& failure() const { return failure_; }
-    // The name that the connecting end offers with its pre-shared key. It is not proven yet.
+    // The name that the connecting end offers with its pre-shared key. It is not yet proven.
     void set_claimed_name(std::string_view name) { claimed_name_ = name; }
     // On the listening end: the claimed name, if the handshake is complete and the peer has proven that it
     // has the key. Otherwise empty, for example if the peer was admitted by its certificate.

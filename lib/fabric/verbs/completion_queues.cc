@@ -19,7 +19,7 @@ struct CompletionQueues::Queue {
     uint32_t reserved = 0;  // entries that connections hold
     uint32_t unacked = 0;   // notifications read but not acknowledged; destroying the queue waits for them
     std::atomic<bool> failed{false};
-    bool armed = false;  // a notification is requested, or is in the channel and not read yet
+    bool armed = false;  // a notification is requested, or is in the channel and not yet read
 
     ~Queue() {
         if (unacked > 0) ibv_ack_cq_events(cq.get(), unacked);

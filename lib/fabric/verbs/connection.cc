@@ -214,8 +214,8 @@ void VerbsConnection::on_looked_up() noexcept {
     if (Status dialled = dial(); !dialled) fail(std::move(dialled));
 }
 
-// Starts with the next address that an RDMA device can reach. It may use its share of the remaining time, so
-// that the others get theirs.
+// Starts with the next address that an RDMA device can reach. That address may use its share of the remaining
+// time, so that the others get theirs.
 Status VerbsConnection::dial() noexcept {
     Status why;
     while (!addresses_.empty()) {

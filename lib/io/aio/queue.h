@@ -63,7 +63,7 @@ class AioQueue final : public Queue {
     size_t waiting_count_ = 0;
     size_t in_kernel_ = 0;
     size_t in_flight_ = 0;
-    uint64_t signals_due_ = 0;            // additions to event_fd_ that have not been read yet
+    uint64_t signals_due_ = 0;            // additions to event_fd_ that have not yet been read
     size_t silent_ = 0;                   // those of in_kernel_ whose completion adds nothing to event_fd_
     uint32_t prompt_streak_ = 0;          // io_submit() calls in a row that returned with all requests done
     std::byte* bounce_memory_ = nullptr;  // mapped when first needed

@@ -55,7 +55,7 @@ class RamQueue final : public Queue {
     size_t in_flight() const noexcept override { return in_flight_; }
 
   private:
-    // Continues `request` within `budget`. Returns false if the request is not finished yet.
+    // Continues `request` within `budget`. Returns false if the request is not yet finished.
     bool advance(Request& request, uint64_t& budget) noexcept {
         int error = refusal(request, backend_.size(), kBlock, false);
         if (error == 0 && request.op != Op::kFlush) {

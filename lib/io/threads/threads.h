@@ -61,7 +61,7 @@ class ThreadsQueue final : public Queue {
     ThreadsBackend& backend_;
     const int event_fd_;
     size_t in_flight_ = 0;
-    uint64_t signals_due_ = 0;  // additions to event_fd_ that have not been read yet
+    uint64_t signals_due_ = 0;  // additions to event_fd_ that have not yet been read
     List<Request> refused_;     // with their errors set
     Worker::Inbox inbox_;
 };

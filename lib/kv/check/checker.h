@@ -9,7 +9,7 @@
 //   torn        the value's checksum does not match
 //   wrong key   the value belongs to another key
 //   thin air    the value was never written: no stamp, or the stamp of a write that never began
-//   dirty       the write was reported as failed for good
+//   dirty       the write was reported as failed, so it must never become visible
 //   identity    one write has two timestamps, or its metadata and its stamp name different keys
 //   stale       older than a version that was acknowledged, to any session, before the read began (all
 //               partitions acknowledge commits)

@@ -124,7 +124,7 @@ class Client::Worker final : public reactor::Source {
   private:
     void wake() noexcept {
         uint64_t one = 1;
-        [[maybe_unused]] ssize_t written = write(wake_.get(), &one, sizeof one);  // full: it is awake
+        [[maybe_unused]] ssize_t written = write(wake_.get(), &one, sizeof one);  // full: the thread is awake
     }
     void push_stop() {
         engine_->reactor.post([this] { engine_->reactor.stop(); });

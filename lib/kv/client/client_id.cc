@@ -42,7 +42,7 @@ void ClientId::refused(Link& link, Nanoseconds now) noexcept {
 
 ClientId::SecondLease& ClientId::second_lease(Link& link) {
     leases_.resize(links_.size());
-    // With one address the partition's index is not known yet.
+    // With one address the partition's index is not yet known.
     return leases_[link.options().partition == UINT32_MAX ? 0 : link.options().partition];
 }
 

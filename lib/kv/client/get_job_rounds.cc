@@ -80,8 +80,8 @@ void GetJob::deliver() noexcept {
     if (locked_ && session_.now() - began_ > kLockedFor) return restart(nullptr);
     if (locked_) locks_.release(owner_);
     locked_ = false;
-    // All keys are compared with one time, which is not before any of the versions. If one sibling is an
-    // expiry tombstone already, the others have expired as well, whatever the local time of day is.
+    // All keys are compared with one time, which is not before any of the versions. If one sibling is already
+    // an expiry tombstone, the others have expired as well, whatever the local time of day is.
     const Timestamp latest = set_.latest();
     session_.clock().observe(latest);
     const uint64_t now = std::max(session_.clock().now_ticks(), latest.ticks());

@@ -382,7 +382,7 @@ void PutJob::prepare_answered(Part& part, wire::KvStatus status, Timestamp named
             return;
         case wire::KvStatus::kLockConflict:
             is_locked_out_ = true;
-            // The other partitions may have written already: send the same again.
+            // The other partitions may already have written: send the same again.
             if (one_message() && part_count_ > 1) {
                 lost_ = true;
                 return;

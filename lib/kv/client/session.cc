@@ -47,7 +47,7 @@ void ClientSession::start(std::function<void(const Status&)> ready) {
         if (Status status = reads_.buffers().open(lane_.fabric()); !status) return started(status);
     for (uint32_t i = 0; i < options_.partitions.size(); ++i)
         if (Status status = make_link(i, options_.partitions[i]); !status) return started(status);
-    // With one address the partition's index is not known yet.
+    // With one address the partition's index is not yet known.
     if (links_.size() == 1) links_[0]->options().partition = UINT32_MAX;
     try_next_link();
     want_tick(now() + kTick);

@@ -22,7 +22,7 @@ namespace wss::kv {
 constexpr size_t kPeersMax = 4096;
 constexpr size_t kPeersPerSource = kPeersMax / 4;
 constexpr size_t kPendingMax = 512;
-constexpr size_t kPendingLeaving = 512;  // evicted, but not closed yet
+constexpr size_t kPendingLeaving = 512;  // evicted, but not yet closed
 constexpr Nanoseconds kGreetWithin = from_s(5);
 
 class ConnectionPlaces {

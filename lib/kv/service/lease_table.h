@@ -12,7 +12,7 @@
 // passed them, however its client ended. Otherwise the table could lease ids with which no client can write.
 //
 // After the clock was set back, used timestamps may be further ahead. Their ids are not blocked until the
-// clock gets there, which may take years. Instead, used timestamps are kept as spans, and the next client
+// clock reaches them, which may take years. Instead, used timestamps are kept as spans, and the next client
 // writes with timestamps before the spans. When the clock reaches a span, a client that still has such an id
 // is refused and leases another one.
 //

@@ -111,7 +111,7 @@ class Finished {
 
     std::array<std::deque<Entry>, 2> queues_;  // one queue for each kind
     FinishedSlots slots_;                      // at most three quarters full
-    FinishedSlots former_;                     // entries that have not moved yet
+    FinishedSlots former_;                     // entries that have not yet moved
     size_t looked_;                            // former slots below it are empty
 };
 

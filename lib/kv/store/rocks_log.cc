@@ -187,7 +187,7 @@ Status RocksLog::open_database() {
     rocksdb::Options options;
     options.create_if_missing = true;
     options.compaction_filter = filter_.get();
-    // A compaction before load() would keep all decisions, because their age is not known yet. Spilled values
+    // A compaction before load() would keep all decisions, because their age is not yet known. Spilled values
     // are not loaded.
     options.disable_auto_compactions = !options_.fresh;
     options.info_log = std::make_shared<Warnings>(options_.path);

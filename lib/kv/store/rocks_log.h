@@ -4,7 +4,7 @@
 // There are two threads. The writer takes the queued batches, writes them as one batch and syncs once (group
 // commit: under load one fsync serves all transactions that arrived during the previous one). The reader
 // handles fetches. The store's thread queues batches and takes completions; an eventfd wakes it. Only load()
-// and find_transaction() read the database in that thread.
+// and find_transaction() read the database in the store's thread.
 //
 // Rows (numbers big-endian, so that they sort):
 //   "S"                    → schema and identity

@@ -142,7 +142,7 @@ Result<bool> Snapshot::turn(Clock& clock) {
         const uint64_t reached = progress_;
         Result<bool> stepped = step();
         if (!stepped || *stepped) return stepped;
-        if (progress_ == reached) break;  // it waits
+        if (progress_ == reached) break;  // the snapshot waits
     }
     if (progress_ != before || !progressed_at_) progressed_at_ = began;
     if (began - *progressed_at_ < kProgressLimit) return false;

@@ -19,7 +19,7 @@
 //  S3  A commit makes all versions of the transaction visible at once: nothing else runs in between, and
 //      local readers see all or none. Remote readers see slots change one by one; RAMP's metadata covers
 //      that.
-//  S4  A version that is superseded, or loses (a newer one was committed before its commit came), stays
+//  S4  A version that is superseded, or loses (a newer one was committed before its commit arrived), stays
 //      readable for Options::window, and while a pin covers it. The latest version and prepared ones always
 //      stay. Versions of a transaction that wrote only on this partition stay for window_alone. That
 //      suffices: a reader that requests all keys in one message sees all or nothing of the transaction and
@@ -152,7 +152,7 @@ struct Statistics {
     uint64_t prepares = 0;
     uint64_t commits = 0;
     uint64_t aborts = 0;
-    uint64_t commits_lost = 0;  // a newer version was committed already
+    uint64_t commits_lost = 0;  // a newer version had already been committed
     uint64_t conflicts = 0;
     uint64_t refused_memory = 0;
     uint64_t refused_locks = 0;  // the lock table was full

@@ -60,7 +60,7 @@ class Assembler {
     }
 
     std::vector<std::byte> partial_;  // the part received of a message that spans frames
-    size_t length_ = 0;               // length of that message; 0: not known yet
+    size_t length_ = 0;               // length of that message; 0: not yet known
     bool is_whole_ = false, malformed_ = false;
 };
 

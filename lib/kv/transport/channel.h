@@ -199,7 +199,7 @@ class Lane final : public reactor::Source {
     fabric::Poller& poller() { return *poller_; }
 
     bool empty() const { return retired_.empty(); }
-    bool rings_have_frames() noexcept;  // true if a frame is not taken yet
+    bool rings_have_frames() noexcept;  // true if a frame is not yet taken
     bool flush_now() noexcept;          // instead of at the end of the turn; false: nothing to flush
 
     size_t poll() noexcept override;

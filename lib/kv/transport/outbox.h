@@ -40,7 +40,7 @@ class Outbox {
     static constexpr size_t kShrinkAbove = size_t{1} << 20;
 
     wire::KvBuffer out_;
-    size_t at_ = 0;  // [at_, end) is not posted yet
+    size_t at_ = 0;  // [at_, end) is not yet posted
 };
 
 }  // namespace wss::kv

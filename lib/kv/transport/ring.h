@@ -15,8 +15,8 @@
 // next frame begins at the front.
 //
 // Sleep. A reader that is about to sleep sends kAsleep with its read position. A writer that has written
-// more, or writes later, sends one wake-up (kWakeUp). So each sleep costs SENDs, but no message does. If this
-// CPU can write the peer's memory itself (Connection::move_now), a word there replaces kAsleep, and the
+// more, or writes later, sends one wake-up (kWakeUp). So each sleep costs SENDs, but messages cost none. If
+// this CPU can write the peer's memory itself (Connection::move_now), a word there replaces kAsleep, and the
 // wake-up is the only SEND.
 //
 // Announced. A side whose device does not guarantee the order of bytes (ibv_query_qp_data_in_order) does not
