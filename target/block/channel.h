@@ -320,7 +320,7 @@ class Channel final : public fabric::ConnectionHandler,
     std::span<std::byte> notice_memory_;                  // the notice being sent
     bool notice_busy_ = false;
     std::optional<wss_srp_logout_reason>
-        goodbye_;  // kDraining: the reason for a T_LOGOUT that is not sent yet
+        goodbye_;  // kDraining: the reason for a T_LOGOUT that is not yet sent
     std::string_view drain_reason_;
 };
 

@@ -120,7 +120,7 @@ constexpr uint32_t kEvictedMax = 1024;
 // Receive slots of a channel until it has authenticated: one for START and one for PROOF.
 constexpr uint32_t kAuthSlots = 2;
 static_assert(kAuthSlots <= kCreditsMin + kSpareReceives, "an authenticated channel has more slots");
-// Maximum number of channels that were refused after their proof and have not closed yet.
+// Maximum number of channels that were refused after their proof and have not yet closed.
 constexpr uint32_t kRefusedMax = 32;
 // How often the session table checks these deadlines and the silence of initiators.
 constexpr Nanoseconds kSessionTick = from_ms(250);

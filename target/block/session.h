@@ -145,7 +145,7 @@ class SessionTable {
     size_t count() const noexcept { return sessions_.size(); }
 
   private:
-    // A login that is not granted yet: a connect request, or (N4) a channel with pending authentication.
+    // A login that is not yet granted: a connect request, or (N4) a channel with pending authentication.
     struct Pending {
         std::unique_ptr<fabric::ConnectRequest> request;
         std::shared_ptr<ChannelRecord> record;

@@ -40,7 +40,7 @@ class Worker;
 // overtook is not answered while any command that the RESET concerns still executes. The order (`rank`) is
 // the same for every command, so no two jobs wait for each other.
 struct AbortJob {
-    // Workers that have not searched yet, commands and fences that have not ended, and jobs that it follows.
+    // Workers that have not yet searched, commands and fences that have not ended, and jobs that it follows.
     std::atomic<uint32_t> left;
     Worker& home;
     std::shared_ptr<ChannelRecord> requester;

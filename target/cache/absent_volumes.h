@@ -42,7 +42,7 @@ class AbsentVolumes {
     Status all_home(const std::string& name) const;
 
     // Rejects the deletion of a volume that is not open while engines hold, or may hold, dirty lines of it.
-    // `recovering`: the contents of the engines are not known yet.
+    // `recovering`: the contents of the engines are not yet known.
     Status may_delete(const volume::Deletion& deletion, bool recovering) const;
     // The WWID of the volume named by `which`, among those for which engines may hold dirty lines.
     Result<uint64_t> to_give_up(const std::string& which) const;

@@ -16,8 +16,8 @@ using Op = wire::CacheStorage::Op;
 constexpr Nanoseconds kSalvageAgain = from_s(1);
 constexpr Nanoseconds kFollowMax = from_s(60);  // more than DestageOptions::retry_max
 constexpr uint32_t kSalvageLooksPerTurn = 256;  // below 0.2 ms
-// Lines that are this near to a line for which storage is silent are assumed to be in the same part of the
-// storage, an object of a Ceph image.
+// Lines that are this near to a silent line are assumed to be in the same part of the storage, an object of a
+// Ceph image.
 constexpr uint32_t kPartShift = 22;
 
 Destager::Destager(const Uses& uses, reactor::Reactor& reactor, Turn& turn)
@@ -62,8 +62,8 @@ void Destager::tick() noexcept {
     salvage_again();
 }
 
-// Reports jobs that are silent because of storage, or because of a command that holds the line and waits for
-// storage. A job that waits for its engine is not reported, because a silent engine is soon considered lost.
+// Reports silent jobs that wait for storage, or for a command that holds the line and waits for storage. A
+// job that waits for its engine is not reported, because a silent engine is soon considered lost.
 void Destager::note_silent() noexcept {
     for (const auto& job : jobs_) {
         if (!job->busy || job->silent || reactor_.now() - job->since < kSilentAfter) continue;

@@ -55,7 +55,7 @@ struct VolumeUse final : LostWaiters, std::enable_shared_from_this<VolumeUse> {
 
 class Gateway final : private CommandOwner, private CommandHome {
   public:
-    // `reactor` must not run yet. The gateway adds a source to it, and another one to the home reactor.
+    // `reactor` must not have started. The gateway adds a source to it, and another one to the home reactor.
     static Result<std::unique_ptr<Gateway>> create(Cache& cache, reactor::Reactor& reactor);
     ~Gateway();
 

@@ -23,7 +23,7 @@ struct Lines::Walk {
     uint64_t next = 0;  // line or place
     bool looked_at_all = false;
     size_t under_way = 0;
-    std::deque<LineKey> found;  // lines that were found, but not visited yet
+    std::deque<LineKey> found;  // lines that were found, but not yet visited
     Visit visit;
     std::function<void()> done;
 };

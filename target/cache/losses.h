@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Losses: dirty lines of which every copy is in an engine that is away (lib/cache/lost.h). Commands that need
+// Losses: dirty lines whose copies are all in engines that are away (lib/cache/lost.h). Commands that need
 // lost data are rejected or wait, and a flush of the volume fails.
 //
 // An engine that is away may be merely disconnected, with its contents intact. When it returns in the same

@@ -73,7 +73,7 @@ struct Membership {
     // Some dirty line may have only one copy. A restart then needs every engine, not all but one.
     bool degraded = false;
     std::map<uint64_t, uint32_t> engines;  // identity → incarnation
-    // Dirty data of which all copies are in engines that are away. `away` lists those engines that may return
+    // Dirty data whose copies are all in engines that are away. `away` lists those engines that may return
     // it. They are not members, so their other contents do not count.
     LostSubBlocks lost;
     std::map<uint64_t, uint32_t> away;  // identity → incarnation

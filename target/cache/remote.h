@@ -82,7 +82,7 @@ class RemoteQueue final : public io::Queue {
     // A successor has joined but cannot serve the volume yet. The wait starts again.
     void note_successor() noexcept { taken_.wait.waited = {}; }
     // Whether a successor may still join. Called once in each tick. The time between two calls counts only up
-    // to a limit, because connection requests that arrived in the meantime are not processed yet. Time in
+    // to a limit, because connection requests that arrived in the meantime are not yet processed. Time in
     // which no process can join does not count.
     bool awaits_successor() noexcept;
     // The owner of the storage when engines took data that the storage lacks, or at attach(); 0: unknown.

@@ -72,7 +72,7 @@ class StorageOffers {
     const DirtyVolume* other_volume_of(const CachedVolume& volume, const StorageOffer& offer) const noexcept;
     // True if engines hold, or have lost, data that the storage lacks.
     bool holds_writes(const CachedVolume& volume) const noexcept;
-    // True if holds_writes(), or if engines that may hold such data have not joined yet.
+    // True if holds_writes(), or if engines that may hold such data have not yet joined.
     bool may_hold_writes(const CachedVolume& volume) const noexcept;
 
   private:

@@ -56,7 +56,7 @@ class VolumeControl final : public MembersObserver, public RecoveryObserver {
     // Gives up the volume's lost data and, if the volume is not open, all its data in engines. From now on
     // the contents of real storage count. One flush of the volume fails. `which`: its name or its WWID
     // ("naa.3…"). A name means the open volume of this name or, if there is none, the only volume that had
-    // this name. `done` gets the WWID when this is recorded, or the reason why it is not recorded yet. The
+    // this name. `done` gets the WWID when this is recorded, or the reason why it is not yet recorded. The
     // target keeps trying.
     void give_up(const std::string& which, std::function<void(Result<uint64_t>)> done);
 
@@ -114,7 +114,7 @@ class VolumeControl final : public MembersObserver, public RecoveryObserver {
     const Uses uses_;
     const CacheOptions& options_;
     reactor::Reactor& reactor_;
-    // Volumes whose give-up is not recorded yet: the WWID, by the name that the operator gave.
+    // Volumes whose give-up is not yet recorded: the WWID, by the name that the operator gave.
     std::map<std::string, uint64_t> giving_up_;
 };
 

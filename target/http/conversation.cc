@@ -117,7 +117,7 @@ class Connection final : public httplib::Stream {
     bool answering_ = false, failed_ = false;
     size_t left_ = 0;
     char buffer_[kHeadMax];
-    size_t begin_ = 0, end_ = 0;  // received bytes that were not consumed yet
+    size_t begin_ = 0, end_ = 0;  // received bytes that were not yet consumed
 };
 
 class Conversation final : private httplib::Server {
