@@ -456,9 +456,9 @@ int wss_map(struct wss_options *opts, struct wss_error *err)
  */
 
 /*
- * Claims a disk for removal, and counts the caller as a mapper of its session. @disk_name may be NULL,
- * for any disk that is not claimed yet. Return: the disk's volume, or an error pointer. With @force,
- * NULL if the disk is claimed already: its removal then no longer waits for requests.
+ * Claims a disk for removal, and counts the caller as a mapper of its session. @disk_name may be
+ * NULL, for any disk that is not yet claimed. Return: the disk's volume, or an error pointer. With
+ * @force, NULL if the disk is already claimed: its removal then no longer waits for requests.
  */
 static struct wss_volume *wss_claim_disk(const char *disk_name, bool force, struct wss_error *err)
 {

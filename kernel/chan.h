@@ -119,7 +119,7 @@ struct wss_chan {
 	u32 caps;	/* enum wss_cap granted */
 	u16 index;
 	u16 depth;	/* commands that may be in flight */
-	u32 nr_slots;	/* slots of its queues, without the control slots; 0: not allocated yet */
+	u32 nr_slots;	/* slots of its queues, without the control slots; 0: not yet allocated */
 	u8 imm_segments;	/* data segments that fit into a SEND */
 	bool send_inline;
 	bool polled;	/* no interrupts: blk-mq polls */

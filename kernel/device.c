@@ -100,7 +100,7 @@ static int wss_check_device(struct wss_session *sess, struct ib_device *ibdev, s
 
 /**
  * wss_session_bind - let a session use a device, with a protection domain of its own
- * @sess: the session; stays bound to the device that it uses already
+ * @sess: the session; stays bound to the device that it already uses
  * @ibdev: the device, alive because the caller processes one of its CM events
  * @err: the reason for a failure; may stay empty
  * Return: 0, -EXDEV when the session uses another device, or another -errno.

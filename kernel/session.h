@@ -123,7 +123,7 @@ struct wss_session {
 	struct wss_device_limits device_limits; /* of the first device; later ones must have at least these */
 	u32 request_imm;		/* immediate bytes that logins request; lowered when rejected */
 	u32 boot_id;			/* boot id of the last login that carried one; 0: none yet */
-	bool cache_lost;		/* boot_id has changed, and the volumes are not marked yet */
+	bool cache_lost;		/* boot_id has changed, and the volumes are not yet marked */
 	bool up;			/* channels are logged in; set by recovery, or by the
 	        			 * creator or remover */
 	bool tags_ready;

@@ -210,7 +210,7 @@ void wss_stages_free(struct wss_session *sess)
 
 /**
  * wss_stages_show - create the debugfs files of a session
- * @sess: in sysfs already; debugfs_remove_recursive(sess->debugfs) removes the files
+ * @sess: already in sysfs; debugfs_remove_recursive(sess->debugfs) removes the files
  */
 void wss_stages_show(struct wss_session *sess)
 {

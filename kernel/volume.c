@@ -13,7 +13,7 @@
 
 static DEFINE_IDA(wss_volume_ida);
 /*
- * Volumes that are not freed yet. Some are freed after the last user of their disk has put the
+ * Volumes that are not yet freed. Some are freed after the last user of their disk has put the
  * module.
  */
 static atomic_t wss_volumes_left = ATOMIC_INIT(0);
