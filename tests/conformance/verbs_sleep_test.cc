@@ -66,7 +66,7 @@ struct Echo final : ConnectionHandler {
         EXPECT_EQ(connection.post({&request, 1}), Code::kOk);
     }
     void on_established(Connection& connection, std::span<const std::byte> data) noexcept override {
-        if (!data.empty()) receive(connection);  // the accepting side has posted its own already
+        if (!data.empty()) receive(connection);  // the accepting side has already posted its own
         established.set_value();
     }
     void on_refused(Connection&, const Status& why, std::span<const std::byte>) noexcept override {

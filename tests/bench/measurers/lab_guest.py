@@ -114,7 +114,7 @@ def network_mb(build: str, operation: str) -> float:
 
 
 def copy_mb(operation: str) -> float:
-    """Returns the throughput of reads or overwrites of a file in memory whose pages exist already: one copy by the kernel."""
+    """Returns the throughput of reads or overwrites of a file in memory whose pages already exist: one copy by the kernel."""
     path, size, piece = "/dev/shm/copy", 32 << 20, 128 << 10
     Path(path).write_bytes(os.urandom(1 << 20) * (size >> 20))
     buffer = bytearray(piece)

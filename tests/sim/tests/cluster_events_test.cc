@@ -196,7 +196,7 @@ TEST_F(ClusterEvents, a_waiting_command_completes_without_its_client_after_the_c
 TEST_F(ClusterEvents, commands_wait_after_a_recovery_until_superseded_copies_are_erased) {
     ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
     restart_target();
-    // The change is stable, but the target has not been notified yet. Records that it sends now are lost.
+    // The change is stable, but the target has not yet been notified. Records that it sends now are lost.
     ASSERT_TRUE(until([&] { return membership().degraded; }));
     for (EngineNode& engine : engines_) world_.cut(node_, *engine.node);
     world_.run_for(from_ms(500));

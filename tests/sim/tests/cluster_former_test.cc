@@ -364,7 +364,7 @@ TEST_F(SmallerWhileAway, engines_acknowledge_no_write_before_the_resize) {
 }
 
 // Two processes took the disk one after the other. Both are connected when the connection of the last one
-// ends without a report. The first of the two has not noticed yet that it lost the disk.
+// ends without a report. The first of the two has not yet noticed that it lost the disk.
 class TwoSuccessors : public TwoProcesses {
   protected:
     void end_last(io::SimDisk& first, io::SimDisk& second) {

@@ -160,7 +160,7 @@ TEST_F(StorageElsewhere, a_process_that_joins_after_the_loss_report_of_the_last_
     expect_lost();
 }
 
-// The process has not checked yet whether it has lost the volume.
+// The process has not yet checked whether it has lost the volume.
 TEST_F(StorageElsewhere, a_resumed_former_process_causes_no_loss) {
     make_dirty_without_storage();
     other_disk_.suspend(true);

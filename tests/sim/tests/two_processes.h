@@ -9,7 +9,7 @@
 namespace wss::sim {
 
 // Fixture for tests in which both processes are connected, and neither has reported a loss. One has the disk.
-// The other one has not noticed yet that its disk was taken. The order of the two is not known.
+// The other one has not yet noticed that its disk was taken. The order of the two is not known.
 class TwoProcesses : public StorageElsewhere {
   protected:
     void SetUp() override {

@@ -294,7 +294,7 @@ class Driver {
         }
         for (; owed_ > 0 && client_.credits() > 1; --owed_) begin();
     }
-    // Includes commands that have not completed yet.
+    // Includes commands that have not yet completed.
     Nanoseconds longest() const {
         Nanoseconds longest = longest_;
         for (const auto* list : {&flying_, &waiting_})

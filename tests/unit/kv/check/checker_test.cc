@@ -97,7 +97,7 @@ TEST(Checker, a_deletion_that_the_store_has_forgotten_explains_a_missing_key) {
 TEST(Checker, a_fractured_read_is_detected) {
     History h;
     Writer a = h.write(0, {kX, kY}, 10);
-    Writer b = h.sessions[1]->begin_write();  // not acknowledged yet: a read may return either version
+    Writer b = h.sessions[1]->begin_write();  // not yet acknowledged: a read may return either version
     h.read(2, {h.version(b, {kX, kY}, kX, 20), h.version(a, {kX, kY}, kY, 10)});
     h.expect_only(Violation::kFractured);
 }

@@ -2,7 +2,7 @@
 // Random sequences of prepare, put, commit, abort, inquiry, reads, time, eviction and power cuts, against a
 // model that keeps everything for ever. RapidCheck shrinks and prints a failing sequence.
 //
-// The model lacks one fact: a request that is not acknowledged yet may or may not survive a power cut. The
+// The model lacks one fact: a request that is not yet acknowledged may or may not survive a power cut. The
 // model then reads the outcome from the store, once, and all keys of the transaction must agree.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
