@@ -19,7 +19,7 @@ struct Disk {
 Status check_loaded(const Context& context);
 // The disks, sorted by number.
 std::vector<Disk> list_disks(const Context& context);
-// A map with retry=on that has not succeeded yet. The driver keeps trying.
+// A map with retry=on that has not yet succeeded. The driver keeps trying.
 struct Pending {
     std::string name;  // "pending0"
     std::string target, volume, tries, error;
