@@ -129,11 +129,11 @@ void RecoveryRun::check() {
         log::warning("recovery continues without {} of {} cache engines",
                      uses_.members.awaited().size() - back.size(), uses_.members.awaited().size());
         if (!finds_all(back.size())) note_forgotten();
-        // The copies in present engines may be lost before they are copied. Those of the missing engines are
-        // as good.
+        // The copies in present engines may be lost before they are copied. The copies of the missing engines
+        // are as new.
         for (const auto& [identity, incarnation] : uses_.members.awaited())
             if (!back.contains(identity)) uses_.losses.remember(identity, incarnation);
-        // An engine that is still joining comes too late.
+        // An engine that is still joining is too late.
         for (EngineLink& engine : uses_.engines.all())
             if (engine.identity().kept && !back.contains(engine.identity().identity))
                 engine.close(Status(Code::kUnavailable, "recovery continued without it"));

@@ -282,7 +282,7 @@ void StorageNodes::await_successor(CachedVolume& volume) {
 }
 
 // Another process may have the volume now. So the report of a process that has lost the volume does not
-// suspend it, unless some process had the volume later than the one that served it.
+// suspend the volume, unless some process had the volume later than the one that served it.
 void StorageNodes::note_lost(CachedVolume& volume, const Offer& offer) {
     refuse(volume, {.why = fmt::format("waits for its real storage: the process at {} has lost it ({})",
                                        offer.engine->peer(), reason(*offer.reported)),

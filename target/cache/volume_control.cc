@@ -133,7 +133,7 @@ void VolumeControl::lines_cut(CachedVolume& volume, const std::shared_ptr<volume
     const Span last = uses_.lines.geometry().first_span(open.size() - 1, 1);
     uses_.losses.cut(open.wwid(), last.line, last.offset + 1);
     note_dirty(volume, volume.may_be_dirty);
-    volume.smaller = {};  // it has followed its storage
+    volume.smaller = {};  // the volume has followed its storage
     uses_.members.when_saved(volume, [&volume, shrink] {
         if (shrink != nullptr && !volume.removed()) shrink->done();
     });
