@@ -116,7 +116,7 @@ bool wss_fault_fires(enum wss_fault fault)
 
 /**
  * wss_faults_init - create the fault attributes, if the kernel supports them
- * @folder: the module's folder in debugfs; its removal removes them
+ * @folder: the module's directory in debugfs; its removal removes them
  */
 void wss_faults_init(struct dentry *folder)
 {

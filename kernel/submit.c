@@ -286,7 +286,7 @@ static blk_status_t wss_prepare(struct wss_queue *queue, struct request *rq, str
 }
 
 /*
- * Undoes a slot that was not posted. If a forged response has taken slot->live already, that
+ * Undoes a slot that was not posted. If a forged response has already taken slot->live, that
  * response ends the command.
  */
 static void wss_slot_unpost(struct wss_slot *slot)

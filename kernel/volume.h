@@ -86,7 +86,7 @@ struct wss_volume {
 	struct completion mapped;	/* the map that created it has ended, successfully or not */
 	enum wss_volume_state state;	/* also read without a lock */
 	unsigned long absent_since;	/* jiffies; start of the state while unsure or absent */
-	bool unflushed;			/* a completed write is not covered by a flush yet */
+	bool unflushed;			/* a completed write is not yet covered by a flush */
 	bool lost;			/* such a write may be lost: the next flush must fail */
 	bool quiesced;			/* under sess->mutex */
 	spinlock_t open_lock;		/* protects the next two */

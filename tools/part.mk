@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Builds one program for each folder of tools/ with C++ sources, except ycsb, which is a library.
+# Builds one program for each directory of tools/ with C++ sources, except ycsb, which is a library.
 TOOL_SOURCES := $(sort $(shell find tools -name '*.cc'))
 
 # Workloads of the key-value store, for kvctl and the tests.

@@ -161,8 +161,8 @@ Json failed(const Status& status) {
     return answer;
 }
 
-// Returns one object, with `error` if the transaction failed, or null if there is no client. That was already
-// reported.
+// Returns one object, with `error` if the transaction failed, or null if there is no client, which was
+// already reported.
 Json run(Context& context, Transaction txn) {
     kv::Client* client = context.client();
     if (client == nullptr) return nullptr;

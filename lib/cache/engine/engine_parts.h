@@ -35,7 +35,7 @@ struct alignas(8) Engine::Operation : ListNode<> {
 struct Engine::Grant {
     wire::CacheToken token{};
     SeLink* link = nullptr;
-    Client* client = nullptr;  // nullptr: it has not yet connected
+    Client* client = nullptr;  // nullptr: not yet connected
     bool used = false;
 };
 
