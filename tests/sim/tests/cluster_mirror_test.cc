@@ -170,7 +170,7 @@ TEST_F(ClusterMirrorBesideCommands, copies_lines_whose_reads_wait_for_storage) {
     expect_second_copies_without_storage();
 }
 
-TEST_F(ClusterMirrorBesideCommands, copies_a_line_whose_write_waits_for_its_next_line) {
+TEST_F(ClusterMirrorBesideCommands, copies_a_line_whose_write_waits_for_the_following_line) {
     for (uint64_t i = kLines; i < kLines + 2; ++i)
         ASSERT_EQ(run(a_, Operation::kWrite, i * kLine, 8), Outcome::kOk);
     start_third_engine();

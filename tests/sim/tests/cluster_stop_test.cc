@@ -54,7 +54,7 @@ TEST_F(ClusterStop, leaves_two_copies_of_lines_that_were_not_destaged_and_report
 }
 
 // Requests that need the lines destaged fail, and the lines stay recorded.
-TEST_F(ClusterStop, that_leaves_dirty_lines_fails_a_change_of_policy_and_a_drain) {
+TEST_F(ClusterStop, with_dirty_lines_makes_a_change_of_policy_and_a_drain_fail) {
     a_.client->close();
     ASSERT_TRUE(until([&] { return a_.client->closed(); }));
     a_.faults.latency_min = a_.faults.latency_max = from_s(3600);

@@ -199,7 +199,7 @@ TEST_F(OtherStorage, that_has_another_owner_and_is_started_by_mistake_causes_no_
 }
 
 // The size of another owner's storage must not shrink the volume.
-TEST_F(OtherStorage, that_has_another_owner_and_is_too_small_is_not_reported_as_the_remaining_part) {
+TEST_F(OtherStorage, that_has_another_owner_is_reported_as_such_even_if_it_is_too_small) {
     make_dirty_without_storage();
     smaller_.change_hands();
     other_node_ = &world_.add_node("other storage");

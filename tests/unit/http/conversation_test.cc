@@ -105,7 +105,7 @@ TEST_F(HttpConversation, endless_requests_are_answered_only_as_fast_as_their_ans
     EXPECT_LT(end(), kSoon);
 }
 
-TEST_F(HttpConversation, a_stop_ends_it_during_a_request_and_during_an_answer) {
+TEST_F(HttpConversation, a_stop_ends_the_conversation_during_a_request_and_during_an_answer) {
     for (const char* text : {"", "GET /api", "GET /api/v1/large HTTP/1.1\r\n\r\n"}) {
         stop_ = Descriptor(eventfd(0, EFD_CLOEXEC));
         Client client = begin({.idle_max = kLong});
@@ -117,7 +117,7 @@ TEST_F(HttpConversation, a_stop_ends_it_during_a_request_and_during_an_answer) {
     }
 }
 
-TEST_F(HttpConversation, a_body_without_a_length_is_refused_and_ends_it) {
+TEST_F(HttpConversation, a_body_without_a_length_is_refused_and_ends_the_conversation) {
     for (const char* length : {"", "Content-Length: 2\r\n"}) {
         Client client = begin({.may_change = true, .idle_max = kLong});
         client.send_text("POST /api/v1/echo HTTP/1.1\r\n" + std::string(length) +

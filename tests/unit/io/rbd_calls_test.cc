@@ -153,7 +153,7 @@ struct LateCall {
     Call call;
 };
 
-TEST(RbdLateCalls, touch_requests_in_the_same_stripe_unit) {
+TEST(RbdLateCalls, conflict_with_requests_in_the_same_stripe_unit) {
     LateCalls calls;
     EXPECT_FALSE(calls.touch(0, 1 << 30, kUnit));
     LateCall late(calls, kUnit + 512, kUnit);
@@ -166,7 +166,7 @@ TEST(RbdLateCalls, touch_requests_in_the_same_stripe_unit) {
 }
 
 // Ranges within one stripe unit, across several units and far apart, compared with the units of each call.
-TEST(RbdLateCalls, touch_a_request_if_any_of_them_touches_it) {
+TEST(RbdLateCalls, conflict_with_a_request_if_any_of_them_does) {
     std::mt19937_64 random(20);
     for (int round = 0; round < 50; ++round) {
         LateCalls calls;

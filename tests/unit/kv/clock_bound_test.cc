@@ -25,7 +25,7 @@ struct ClockBound : testing::Test {
     }
 };
 
-TEST_F(ClockBound, a_write_beyond_it_is_refused) {
+TEST_F(ClockBound, a_write_beyond_the_bound_is_refused) {
     wire::KvPrepare prepare;
     prepare.timestamp = far;
     prepare.participants = {0};
@@ -37,7 +37,7 @@ TEST_F(ClockBound, a_write_beyond_it_is_refused) {
 }
 
 // With small steps a client could make a key unusable in transactions with other keys.
-TEST_F(ClockBound, a_write_does_not_get_beyond_it_in_small_steps) {
+TEST_F(ClockBound, a_write_does_not_pass_the_bound_in_small_steps) {
     wire::KvPrepare prepare;
     prepare.participants = {0};
     prepare.items.emplace_back().key = "key";
@@ -52,7 +52,7 @@ TEST_F(ClockBound, a_write_does_not_get_beyond_it_in_small_steps) {
     EXPECT_EQ(last, wire::KvStatus::kTooFarAhead);
 }
 
-TEST_F(ClockBound, a_decision_beyond_it_is_refused_and_leaves_no_trace) {
+TEST_F(ClockBound, a_decision_beyond_the_bound_is_refused_and_leaves_no_trace) {
     for (wire::KvKind kind : {wire::KvKind::kAbort, wire::KvKind::kCommit})
         EXPECT_EQ(decide(kind), wire::KvStatus::kTooFarAhead) << static_cast<int>(kind);
     EXPECT_EQ(statistics().decisions, 0u);
@@ -60,7 +60,7 @@ TEST_F(ClockBound, a_decision_beyond_it_is_refused_and_leaves_no_trace) {
 }
 
 // Another partition needs the answer to decide the transaction, which its wrong clock let it accept.
-TEST_F(ClockBound, an_inquiry_beyond_it_aborts_the_transaction_for_good) {
+TEST_F(ClockBound, an_inquiry_beyond_the_bound_aborts_the_transaction_permanently) {
     EXPECT_EQ(decide(wire::KvKind::kInquire), wire::KvStatus::kAborted);
     wire::KvPrepare prepare;
     prepare.timestamp = far;
@@ -70,7 +70,7 @@ TEST_F(ClockBound, an_inquiry_beyond_it_aborts_the_transaction_for_good) {
 }
 
 // Each such inquiry takes memory until the clock reaches its timestamp.
-TEST_F(ClockBound, inquiries_beyond_it_are_limited) {
+TEST_F(ClockBound, inquiries_beyond_the_bound_are_limited) {
     wire::KvStatus last = wire::KvStatus::kOk;
     for (uint64_t i = 0; i < 5000; ++i)
         last = client.ask(wire::KvKind::kInquire, 0, wire::KvDecision{.timestamp = far + (i << 14)});

@@ -47,7 +47,7 @@ TEST_F(FailedLog, leaves_the_outcome_of_a_conditional_write_unknown) {
 }
 
 // The partition that did not fail records the abort, and reports it to the other one after its restart.
-TEST_F(FailedLog, of_one_of_two_partitions_fails_the_write_for_good) {
+TEST_F(FailedLog, on_one_of_two_partitions_aborts_the_write) {
     fail(0);
     PutAll put;
     write(put, {key_of(0), key_of(1)});
@@ -55,7 +55,7 @@ TEST_F(FailedLog, of_one_of_two_partitions_fails_the_write_for_good) {
 }
 
 // Both partitions may find the write prepared when they restart, and then commit it.
-TEST_F(FailedLog, of_all_partitions_leaves_the_outcome_unknown) {
+TEST_F(FailedLog, on_all_partitions_leaves_the_outcome_unknown) {
     fail(0), fail(1);
     PutAll put;
     write(put, {key_of(0), key_of(1)});

@@ -160,7 +160,7 @@ TEST_P(LatePrepare, is_refused_even_if_no_client_has_taken_the_lock_since) {
 }
 
 // A write that was prepared under a lock stays protected, however late its commit arrives.
-TEST_P(LatePrepare, that_was_in_time_excludes_others_until_it_is_decided) {
+TEST_P(LatePrepare, a_prepare_in_time_excludes_others_until_it_is_decided) {
     ASSERT_EQ(lock(client, owner, key), wire::KvStatus::kOk);
     const uint64_t timestamp = client.transaction(2);
     ASSERT_EQ(write(client, timestamp, owner, key, {0, 1}, wire::kKvPrepareUnlock),

@@ -113,7 +113,7 @@ TEST_F(EndOfAConnection, needs_no_search_for_replies_that_are_returned_later) {
     EXPECT_LE(CountedPages::instance().touched(), 3u);
 }
 
-TEST_F(EndOfAConnection, would_be_detected_if_it_walked_all_replies) {
+TEST_F(EndOfAConnection, that_walked_all_replies_would_be_detected) {
     pool.clear([](CountedReply&) {});
     EXPECT_EQ(CountedPages::instance().touched(), kOthers + 2);
 }

@@ -194,7 +194,7 @@ TEST_F(ColdReads, of_more_than_a_message_holds_fetch_nothing) {
     EXPECT_EQ(fetches(), before);
 }
 
-TEST_F(ColdReads, that_fail_on_the_disk_are_repeated_and_then_reported_instead_of_finding_nothing) {
+TEST_F(ColdReads, that_fail_on_the_disk_are_repeated_and_then_reported_as_failed) {
     ASSERT_EQ(get.items.size(), kCold);
     cluster.on(0, [&](Service&) { disk.release(1000); });
     for (const Algorithm algorithm : {Algorithm::kRampFast, Algorithm::kRampSmall, Algorithm::kRampHybrid}) {

@@ -342,14 +342,14 @@ class RefusedInitiator : public ::testing::Test {
     Prove alice{world, 1}, bob{world, 1};
 };
 
-TEST_F(RefusedInitiator, that_does_not_react_to_it_is_closed_in_time) {
+TEST_F(RefusedInitiator, that_ignores_the_refusal_is_disconnected_in_time) {
     Lane& lane = world.service().worker(0).lane(0);
     ASSERT_EQ(lane.channels(), 2u);
     EXPECT_TRUE(world.until([&] { return lane.channels() == 1; }));
     EXPECT_EQ(world.service().sessions().count(), 1u) << "alice is served";
 }
 
-TEST_F(RefusedInitiator, that_does_not_react_to_it_does_not_hold_up_a_stop) {
+TEST_F(RefusedInitiator, that_ignores_the_refusal_does_not_delay_a_stop) {
     world.stop();
     EXPECT_EQ(world.service().worker(0).lane(0).channels(), 0u);
 }

@@ -143,7 +143,7 @@ TEST_F(LinesWalk, shares_its_part_of_a_turn_with_concurrent_walks) {
     EXPECT_EQ(ended, 20u);
 }
 
-TEST_F(LinesWalk, that_is_forgotten_makes_no_call_and_keeps_no_reference) {
+TEST_F(LinesWalk, makes_no_call_and_keeps_no_reference_once_it_is_forgotten) {
     auto kept = std::make_shared<int>();
     lines_.walk(
         kVolume, 0, UINT64_MAX, [kept](Line&, const Lines::Ended& ended) { ended(); },

@@ -49,7 +49,7 @@ TEST_F(Receives, of_channels_that_have_not_authenticated_reduce_no_credits_of_ot
     EXPECT_EQ(grant().credits, kCreditsDefault);
 }
 
-TEST_F(Receives, that_others_have_taken_before_the_proof_are_refused_and_the_next_login_fits) {
+TEST_F(Receives, taken_by_others_before_the_proof_are_refused_and_the_next_login_fits) {
     ChannelTerms pending = kTerms;
     budget_.lower(pending);
     for (int i = 0; i < 1000; ++i) grant();

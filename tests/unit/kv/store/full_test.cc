@@ -104,7 +104,7 @@ TEST(KvHeapFull, keys_can_be_deleted_at_the_limit_of_the_heap) {
 }
 
 // The memory outside the arena, which records of finished transactions use, is limited.
-TEST(KvFinished, make_room_for_writes_if_the_index_memory_is_limited) {
+TEST(KvFinishedTransactions, make_room_for_writes_if_the_index_memory_is_limited) {
     Bench bench({.heap_limit = 4u << 20});
     uint64_t ticks = 1'000'000;
     for (int i = 0; i < 400'000; i++) {
@@ -115,7 +115,7 @@ TEST(KvFinished, make_room_for_writes_if_the_index_memory_is_limited) {
     EXPECT_LT(bench.store->statistics().heap_used, 5u << 20);
 }
 
-TEST(KvFinished, are_limited_in_number_however_fast_they_arrive) {
+TEST(KvFinishedTransactions, are_limited_in_number_however_fast_they_arrive) {
     Bench bench({.finished_max = 1000});
     uint64_t ticks = 1'000'000;
     bench.store->maintain(Timestamp::make(ticks + 10'000, 0));
@@ -130,7 +130,7 @@ TEST(KvFinished, are_limited_in_number_however_fast_they_arrive) {
 }
 
 // The floor cannot pass the clock, so there is no room until the clock has reached these timestamps.
-TEST(KvFinished, that_are_ahead_of_the_clock_are_not_forgotten) {
+TEST(KvFinishedTransactions, that_are_ahead_of_the_clock_are_not_forgotten) {
     Bench bench({.finished_max = 10});
     const auto ahead = [](uint64_t number) { return Timestamp::make(2'000'000 + number, 1).value; };
     bench.store->maintain(Timestamp::make(1'000'000, 0));
@@ -143,7 +143,7 @@ TEST(KvFinished, that_are_ahead_of_the_clock_are_not_forgotten) {
 
 // Other partitions may inquire about them. One that could not reach this store until now would otherwise
 // abort a transaction that is committed here.
-TEST(KvFinished, of_several_partitions_outlive_the_others_if_memory_is_short) {
+TEST(KvFinishedTransactions, of_several_partitions_outlive_the_others_if_memory_is_short) {
     Bench bench({.heap_limit = 1u << 20});
     uint64_t ticks = 1'000'000;
     const uint64_t shared = Timestamp::make(ticks, 1).value, alone = Timestamp::make(ticks, 2).value;
@@ -164,7 +164,7 @@ TEST(KvFinished, of_several_partitions_outlive_the_others_if_memory_is_short) {
     EXPECT_EQ(bench.store->inquire({shared}, {}), Answer::kTooOld);
 }
 
-TEST(KvFinished, of_several_partitions_are_not_forgotten_because_of_their_number) {
+TEST(KvFinishedTransactions, of_several_partitions_are_not_forgotten_because_of_their_number) {
     Bench bench({.finished_max = 10, .finished_shared_max = 10});
     uint64_t ticks = 1'000'000;
     bench.store->maintain(Timestamp::make(ticks + 10'000, 0));
@@ -183,7 +183,7 @@ TEST(KvFinished, of_several_partitions_are_not_forgotten_because_of_their_number
 }
 
 // The clock was set back after these timestamps were issued, and may take years to reach them.
-TEST(KvFinished, that_are_far_ahead_of_the_clock_make_room_for_writes) {
+TEST(KvFinishedTransactions, that_are_far_ahead_of_the_clock_make_room_for_writes) {
     Bench bench({.heap_limit = 200'000});
     constexpr uint64_t kNow = 1'000'000, kHour = 3'600'000'000;
     uint64_t ticks = kNow + kHour;

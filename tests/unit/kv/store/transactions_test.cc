@@ -431,7 +431,7 @@ TEST(KvScan, returns_keys_of_a_prefix_in_order_from_a_cursor_and_skips_deleted_o
     EXPECT_EQ(scan("zz", "", 10), "");
 }
 
-TEST(KvPin, keeps_versions_that_a_reader_of_that_time_needs_beyond_the_window) {
+TEST(KvPin, keeps_versions_visible_at_its_timestamp_beyond_the_window) {
     Bench bench;
     EXPECT_EQ(bench.put(10, {{"x", "a"}}), Answer::kOk);
     EXPECT_EQ(bench.put(20, {{"x", "b"}}), Answer::kOk);
