@@ -4,7 +4,7 @@
 // tests:
 //   WSS_TEST_RDMA_ROLE=serve WSS_TEST_RDMA=rdma://HOST:PORT    accepts one connection, receives its messages
 //   WSS_TEST_RDMA_ROLE=send  …     connects and sends messages, one at a time
-//   WSS_TEST_RDMA_ROLE=idle  …     connects, sends one message and is silent
+//   WSS_TEST_RDMA_ROLE=idle  …     connects, sends one message and no more
 // Prints "ready" when data flows, and how the connection ended. Exits after a minute at the latest.
 #include <unistd.h>
 

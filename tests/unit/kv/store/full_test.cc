@@ -141,8 +141,8 @@ TEST(KvFinishedTransactions, that_are_ahead_of_the_clock_are_not_forgotten) {
     EXPECT_EQ(bench.put(ahead(10), {{"key", "value"}}), Answer::kOk);
 }
 
-// Other partitions may inquire about them. One that could not reach this store until now would otherwise
-// abort a transaction that is committed here.
+// Other partitions may inquire about these transactions. A partition that could not reach this store until
+// now would otherwise abort a transaction that is committed here.
 TEST(KvFinishedTransactions, of_several_partitions_outlive_the_others_if_memory_is_short) {
     Bench bench({.heap_limit = 1u << 20});
     uint64_t ticks = 1'000'000;
