@@ -132,8 +132,8 @@ size_t AioQueue::poll() noexcept {
 }
 
 bool AioQueue::arm() noexcept {
-    // Nothing would wake the reactor when silent requests complete. The device is prompt, so they complete
-    // soon.
+    // Nothing would wake the reactor when requests without a signal complete. The device is prompt, so they
+    // complete soon.
     if (silent_ > 0) return false;
     // Each operation adds one to the eventfd's count, some time after its completion becomes visible. An idle
     // volume must not cost a system call, and a late signal must not keep its reactor from sleeping.
