@@ -27,8 +27,8 @@
 //  X3  Memory is allocated in blocks, as lines and slots are first used. No call takes longer with a larger
 //      cache, except those documented to walk the index.
 //
-// Thread-safety: an Index and everything in it belong to one thread. A target with a cache has one reactor
-// and one Index. Several indexes could share the engines: each would own the lines of a shard (shard_of())
+// Thread-safety: an Index and everything in it belong to one thread. A target has one Index, on its first
+// reactor. Several indexes could share the engines: each would own the lines of a shard (shard_of())
 // and a range of every engine's slots.
 #pragma once
 
