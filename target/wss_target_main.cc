@@ -36,7 +36,7 @@ void describe_kv(CLI::App& app, KvWords& kv) {
                    "Number of partitions in this process, each with its own --listen (default: 1)")
         ->check(CLI::Range(1u, 256u));
     app.add_option("--kv-memory", kv.memory,
-                   "Memory for keys and values (default: 256M); the index of slots adds a sixteenth")
+                   "Memory for keys and values (default: 256M); the index takes another sixteenth of it")
         ->type_name("SIZE");
     app.add_option("--kv-index-memory", kv.index_memory,
                    "Memory for the key index, in addition to --kv-memory (default: no limit)")
@@ -113,7 +113,7 @@ void describe_rs(CLI::App& app, Options& options) {
     app.add_option(
            "--join", options.join,
            "With --role rs: the --cache-listen address of the target whose rs:NAME volumes this process "
-           "stores. --volume gives the storage of each; clients of that target connect to --listen")
+           "stores. --volume gives the storage of each; --listen is where clients of that target connect")
         ->type_name("URI");
     app.add_option("--advertise", options.advertise,
                    "With --role rs: addresses that clients receive instead of --listen, in the same order")

@@ -33,8 +33,9 @@ Result<Descriptor> open_lock_file(const std::string& file) {
     if (!S_ISREG(info.st_mode)) return failure(Code::kExists, "{}: not a regular file: remove it", file);
     if (info.st_uid != geteuid())
         return failure(Code::kPermission,
-                       "{}: this lock belongs to user {}, not {}: run as that user, or remove it", file,
-                       info.st_uid, geteuid());
+                       "{}: this process runs as user {}, but the lock belongs to user {}: run as that user, "
+                       "or remove the lock",
+                       file, geteuid(), info.st_uid);
     if (info.st_nlink > 1 || (info.st_mode & 077) != 0)
         return failure(Code::kPermission, "{}: other users can lock it (mode {:o}, {} links): remove it",
                        file, info.st_mode & 07777, info.st_nlink);

@@ -31,8 +31,9 @@ Status check_file(const std::string& path, const struct stat& facts) {
                        facts.st_uid);
     if ((facts.st_mode & 077) != 0)
         return failure(Code::kPermission,
-                       "{}: mode {:04o} lets others access its secrets; make new ones and chmod 600", path,
-                       facts.st_mode & 07777u);
+                       "{}: mode {:04o} lets others access the secrets; replace them with new ones and chmod "
+                       "600 the file",
+                       path, facts.st_mode & 07777u);
     if (facts.st_size > kFileMax)
         return failure(Code::kInvalid, "{}: larger than {} bytes: not a file of secrets", path, kFileMax);
     return Status::ok();

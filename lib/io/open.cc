@@ -61,9 +61,8 @@ Opened open_pool(const std::string& rest, const OpenOptions& options) {
         auto [end, wrong] = std::from_chars(rest.data(), rest.data() + colon, threads);
         if (wrong != std::errc() || end != rest.data() + colon || threads < 1 ||
             threads > Worker::kThreadsMax)
-            return failure(Code::kInvalid,
-                           "pool:{}: the number of threads is 1 to {}, as in pool:16:/dev/nvme0n1", rest,
-                           Worker::kThreadsMax);
+            return failure(Code::kInvalid, "pool:{}: give 1 to {} threads, for example pool:16:/dev/nvme0n1",
+                           rest, Worker::kThreadsMax);
         path = rest.substr(colon + 1);
     }
     if (path.empty()) return failure(Code::kInvalid, "pool: needs a path, for example pool:16:/dev/nvme0n1");

@@ -53,8 +53,8 @@ Status Deletions::refusal(const CachedVolume& volume, const std::string& why) co
     return failure(
         Code::kRefused,
         "volume {} was not deleted: acknowledged writes of {} lines (at most {}) in cache engines{} are not "
-        "in its storage: {}. wssctl cache drain {} tries to write them to it, and wssctl cache status shows "
-        "the lines that are left. wssctl volume delete {} --give-up-dirty destroys them",
+        "in its storage: {}. wssctl cache drain {} tries to write them to the storage, and wssctl cache "
+        "status shows the lines that are left. wssctl volume delete {} --give-up-dirty destroys them",
         name, lines, readable_size(lines * line_bytes_),
         lost > 0 ? fmt::format(", and {} that were lost with engines,", readable_size(lost)) : "", why, name,
         name);

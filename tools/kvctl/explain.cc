@@ -127,8 +127,8 @@ void add_check(CLI::App& app, Context& context) {
     auto conditions = std::make_shared<bool>(false);
     command->add_flag(
         "--conditions", *conditions,
-        "Also check that one order exists of all transactions with conditions on what they read, such as "
-        "those of 'bench --conditional-share'");
+        "Also check that all transactions with conditions, such as those of 'bench --conditional-share', "
+        "can have run one after the other");
     command->callback([&context, paths, conditions] { check(context, *paths, *conditions); });
 }
 

@@ -222,8 +222,8 @@ void add_bounds(Json& figure) {
     if (!bounds.empty())
         figure["method"] = figure["method"].get<std::string>() +
                            "; a ratio is the median of the turns' ratios, each of remote to the smaller of "
-                           "local and echo in the same turn. Each uses, in each turn, the settings with the "
-                           "best median of the other turns";
+                           "local and echo in the same turn. Each method uses, in a turn, the settings with "
+                           "the best median in the other turns";
     figure["bound_means"] = "the smaller of local I/O and echo";
     figure["bound_is_limit"] = true;
     figure["bounds"] = std::move(bounds);

@@ -161,8 +161,8 @@ Status ClientSession::too_far_ahead(uint32_t partition, Timestamp mine, Timestam
     const uint64_t ahead_ms = mine > theirs ? (mine.ticks() - theirs.ticks()) / 1000 : 0;
     return failure(Code::kUnavailable,
                    "{} refuses a write whose timestamp is {}.{:03} s ahead of its clock (at most {} s are "
-                   "allowed): the clock of that host, of this one, or of another partition that is written "
-                   "to is wrong; compare them (date) and run a time service on each",
+                   "allowed): the clock of that host, of this host, or of the host of another partition in "
+                   "the same write is wrong; compare them (date) and run a time service on each",
                    links_[partition]->name(), ahead_ms / 1000, ahead_ms % 1000, kAheadMax_ticks / 1'000'000);
 }
 
