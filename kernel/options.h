@@ -20,7 +20,7 @@ struct key;
 /**
  * struct wss_options - options of a map request; immutable once a session has copied them
  * @target: address and port
- * @target_text: the same as the user wrote it
+ * @target_text: @target in the user's own spelling
  * @volume: name of the volume, or `lun:N`, or its wwid (for example `naa.HEX`)
  * @queues: channels for I/O with interrupts
  * @poll_queues: further channels for polled I/O

@@ -25,7 +25,7 @@ void LineTable::push(Line& line) {
     bucket = &line;
 }
 
-// Adds one bucket: it takes its share of the lines of the bucket that held them.
+// Splits one bucket: adds a bucket and moves to it the lines whose hashes belong there.
 void LineTable::cut_a_bucket() {
     if (bucket_count_ > mask_) mask_ = 2 * mask_ + 1;
     buckets_.make(bucket_count_);

@@ -13,7 +13,7 @@ namespace wss::initiator {
 
 // An entry of the target's list.
 struct VolumeName {
-    std::string name;  // the target's name; from another vendor "naa.…" or "lun-…"
+    std::string name;  // given by the target; "naa.…" or "lun-…" if another vendor's
     uint64_t lun = 0;
     uint64_t naa = 0;
 };
@@ -39,8 +39,8 @@ struct VolumeInfo {
     uint32_t compare_max = 0;          // bytes of one compare-and-write; 0: not supported
 };
 
-// Thread-safety: belongs to its session's thread. Ownership: it belongs to the session and is valid while
-// open.
+// Thread-safety: belongs to its session's thread. Ownership: the session owns it and may free it after
+// Session::close_volume().
 class Volume {
   public:
     explicit Volume(VolumeInfo info) : info_(std::move(info)) {}
@@ -49,7 +49,7 @@ class Volume {
     // True when the volume was deleted, or another volume has its name. The volume may return.
     bool gone() const { return gone_; }
 
-    // Returns the fault of the request, kOk if there is none.
+    // Returns what is wrong with the request, or kOk.
     Outcome check(const Request& request) const noexcept;
     // Bytes that one command of this operation may cover; UINT64_MAX for operations without a limit.
     uint64_t command_max(Operation operation) const noexcept;
@@ -69,7 +69,7 @@ class Volume {
 
     bool gone_ = false;
     uint64_t written_ = 0;  // number of changes that succeeded without FUA
-    uint64_t flushed_ = 0;  // number of them, from the first, that are stable
+    uint64_t flushed_ = 0;  // how many of these, oldest first, are stable
     bool lost_ = false;     // the next flush must report the loss
     uint32_t users_ = 0;
 };

@@ -92,9 +92,9 @@ struct ChannelRecord {
 
 struct SessionInfo {
     std::string initiator;  // port id, hexadecimal
-    std::string name;       // proven, or the port id again
+    std::string name;       // proven; without authentication the port id
     bool authenticated = false;
-    std::vector<unsigned> secrets;  // numbers of the secrets (of the name, from 1) that were used; ascending
+    std::vector<unsigned> secrets;  // those in use, by position among the name's (from 1); ascending
     std::string target;
     std::vector<std::string> peers;  // one per channel
     std::string fabric;

@@ -6,21 +6,21 @@
 // it through narrow interfaces.
 //
 // Rules
-//  SE1  Every operation enters a line before it accesses the line. An operation that may write a header that
-//       claims dirty data names all sub-blocks of the line. So the headers of a line are written one after
+//  SE1  Every operation enters a line before it accesses the line. An operation that may write a header with
+//       dirty bits enters on all sub-blocks of the line. So the headers of a line are written one after
 //       another.
-//  SE2  A write is acknowledged when its data is where its policy requires and no copy that missed it still
-//       counts. If an engine has joined or left in the meantime and lines may be dirty, the membership is
+//  SE2  A write is acknowledged when its data is where its policy requires and every copy that missed it is
+//       invalid. If an engine has joined or left in the meantime and lines may be dirty, the membership is
 //       saved first.
 //  SE3  An operation of a frozen volume waits. The operation that freezes the volume (a discard, a change of
 //       policy, the removal of the volume) waits until all earlier operations have ended.
 //  SE4  When an engine is lost, the index is updated first. Then the engine's outstanding transfers end.
-//  SE5  Acknowledged data that cannot be reached is lost (losses.h). It is not read from real storage
-//       instead. Commands that read it wait with their owner for a while (awaits()), then fail.
+//  SE5  Acknowledged data that is unreachable is lost (losses.h) and is not read from real storage instead.
+//       Commands that need it wait outside of the cache while awaits() is true, and fail if it stays lost.
 //  SE6  Only dirty data may wait indefinitely, until its storage is usable again. The operator is notified.
 //  SE7  Engines report most hits late, several in one message. A ping makes an engine report them. Each tick
-//       sends a ping, and so does flush_completions(), which an operation calls when it waits for a line,
-//       volume or request that such a hit holds.
+//       sends a ping, and so does flush_completions(). An operation calls it when it waits for a line, volume
+//       or request that an unreported hit holds.
 //
 // Thread-safety: belongs to one reactor. Channels of all reactors reach the cache through a Gateway
 // (gateway.h). Lifetime: the reactor and the fabrics outlive it. stop() comes before the volumes close.
@@ -99,8 +99,8 @@ class Cache final : public reactor::Source {
     }
     uint64_t storage_id() const noexcept { return members_.now().storage; }  // never changes
     bool recovering() const noexcept { return recovery_.holding(); }
-    // Makes the reactor poll this source after the sources that submit commands to it, and the pollers of the
-    // engines' fabrics after this one.
+    // Makes the reactor poll in this order: the sources that submit commands to the cache, the cache, the
+    // pollers of the engines' fabrics.
     void take_place() noexcept;
     size_t poll() noexcept override;
     bool arm() noexcept override {

@@ -22,7 +22,7 @@ namespace wss::cache {
 // What the operation that freezes a volume does with its range on real storage.
 enum class Frozen : uint8_t { kRead, kChanged };
 // The origin of a flush. If acknowledged writes were given up, a flush of a client must fail once. A failed
-// flush for an operator's drain or stop does not count.
+// flush for an operator's drain or stop does not replace that failure.
 enum class Asker : uint8_t { kClient, kOperator };
 
 // The block service's commands on a volume that wait for engines to return with lost data (Cache::awaits()).

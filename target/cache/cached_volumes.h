@@ -3,7 +3,7 @@
 //
 //   open     the cache serves it. Its number is free again when its gate is empty (gone(), free_gone())
 //   absent   it is not open. Engines hold dirty lines of it, which keep its number until the volume is opened
-//   dropped  its data no longer counts. Its number is free again when its lines were found and wiped
+//   dropped  its data is no longer valid. Its number is free again when its lines were found and wiped
 //
 // It owns the CachedVolumes. It calls the index only.
 //

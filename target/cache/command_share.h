@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // CommandShare: the cache commands of one reactor that one initiator holds on a volume, or that all
-// initiators hold on it. The commands that an initiator holds may be up to kNexusPart times those of the
-// volume's share that it leaves to others (CommandPool::take()).
+// initiators hold on it. Of the volume's share, an initiator may hold up to kNexusPart times as many commands
+// as it leaves to others (CommandPool::take()).
 //
 // Thread-safety: belongs to the reactor of the commands. Lifetime: until its initiator or volume has released
 // it and no command counts towards it. A command may end after both are gone.

@@ -238,7 +238,7 @@ void Destager::transfer_done(Transfer& transfer, CacheStatus status) noexcept {
     const bool late = job.failed && job.phase == Job::Phase::kFetch;
     if (late && job.staging) job.owner->uses_.nodes.quarantine(job.staging, job.from, transfer.move.handle);
     if (job.phase == Job::Phase::kFetch) return job.owner->runs_->fetched(job);
-    // An engine that failed to clear the dirty bits is disconnected, and its copy no longer counts.
+    // An engine that failed to clear the dirty bits is disconnected, and its copy is no longer valid.
     job.owner->step(job);
 }
 

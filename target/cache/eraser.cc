@@ -86,7 +86,7 @@ void Eraser::entered(Erase& erase) noexcept {
 }
 
 void Eraser::transfer_done(Transfer& transfer, CacheStatus) noexcept {
-    // An engine that fails this transfer is disconnected, and its contents no longer count.
+    // An engine that fails this transfer is disconnected, and its contents are no longer valid.
     Erase& erase = *static_cast<Erase*>(transfer.context);
     if (--erase.outstanding == 0) erase.owner->over(erase);
 }

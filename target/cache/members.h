@@ -86,7 +86,7 @@ class Members {
     // Runs the task now if delays() is false, otherwise after the save. The task must check whether the
     // volume was removed in the meantime.
     void when_saved(CachedVolume& volume, std::function<void()> task);
-    // Runs the task when now() is on stable storage. The data that the task destroys must no longer count by
+    // Runs the task when now() is on stable storage. The data that the task destroys must be invalid by
     // then, because a restart in between would find only a part of it.
     void when_recorded(std::function<void()> task);
     // Saves the membership. Calls `done` when it is stable, or with the reason why it is not yet. In that

@@ -200,10 +200,10 @@ static std::string taken_by(const Offer& later) {
 }
 
 // A process that was paused, or is cut off from its storage, does not report that another one took the
-// storage. But the place of a later process proves the loss, whether the last process still runs or not. A
-// process that follows the last one took the storage from it, or found the storage as the last one had
-// released it. If the later process does not follow the last one, a third party may have used the storage in
-// between. Returns true if nothing more is to be done for the volume now.
+// storage. But the place of a later process proves the loss, whether the last process still runs or not. The
+// later process follows the last one if it took the storage from the last one, or found it unchanged after
+// the last one had released it. Otherwise a third party may have used the storage in between. Returns true if
+// nothing more is to be done for the volume now.
 bool StorageNodes::note_last_lost(CachedVolume& volume, const Offer& last, const Offer& best) {
     const io::Succession reported = last.succession();
     if (last.kind == Offer::Kind::kLost) {

@@ -190,7 +190,7 @@ void Writes::part_over(CacheCommand& command) noexcept {
 //
 // From then on, reads of the line consistently return the data with the write, or the data without it. An
 // engine that was lost earlier may have the other version. As soon as a remaining copy has its new header,
-// older copies no longer count (lost.h).
+// older copies are no longer valid (lost.h).
 void Writes::give_up(CacheCommand& command, const CacheOutcome& outcome) noexcept {
     command.outcome = outcome;
     command.phase = CacheCommand::Phase::kRepair;

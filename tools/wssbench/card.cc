@@ -195,7 +195,7 @@ Json labels_in(const Point& point, const Json& differing) {
 }
 
 // The turns of the point's row in other units, among which the reader chooses. A point that is the best of
-// several rows has only MB/s, which follows from its own unit.
+// several rows has only MB/s, calculated from its operations per second.
 Json other_units(const Json& card, const Point& point) {
     static const std::vector<std::string> kOperations = {"rate", "us", "mb", "mb_per_s"};
     for (const std::string& column : strings(card["y"]))
@@ -254,7 +254,7 @@ double value_at(const Json& line, const std::string& place) {
     return 0;
 }
 
-// A part is the sum of the places that it names.
+// A part is the sum of the values at its places. A value is subtracted if a '-' precedes the place.
 Json parts_of(const Json& parts, const Json& line) {
     Json all = Json::array();
     for (const Json& part : parts) {
@@ -266,8 +266,8 @@ Json parts_of(const Json& parts, const Json& line) {
     return all;
 }
 
-// Adds a bar for each point at a place. A point with a negative part gets none, because its total would be
-// wrong.
+// Adds a bar for each point at the place of the stack. A point gets no bar if one of its parts is missing,
+// zero or negative, because the total would be wrong.
 void add_bars_at(const Json& stack, const std::vector<Point>& points, const std::vector<std::string>& x,
                  Json& bars) {
     Json differing = labels_by(false, points, x);

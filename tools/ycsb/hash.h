@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // YCSB's hash and record names. Both must be identical to YCSB's, so that this runner can read a table that
-// YCSB has loaded, and YCSB one that this runner has loaded.
+// YCSB has loaded, and YCSB can read a table that this runner has loaded.
 #pragma once
 
 #include <cstdint>

@@ -25,7 +25,7 @@ namespace wss::fabric::tls {
 Secret derive_psk(std::string_view name, const Secret& secret);
 
 // Identity of the key, sent in clear text: "NAME#" and 8 hexadecimal digits that distinguish the secrets of a
-// name. The digits make a secret no easier to guess than the handshake does, which depends on the key too.
+// name. An eavesdropper can test guesses of the secret against them, but also against the handshake itself.
 std::string psk_identity(std::string_view name, const Secret& secret);
 
 // Peers that may connect with a pre-shared key. Thread-safety: all methods may be called from any thread.
@@ -34,7 +34,7 @@ class KnownPeers {
     explicit KnownPeers(const std::vector<NamedSecret>& secrets) { replace(secrets); }
     // Existing connections are not affected.
     void replace(const std::vector<NamedSecret>& secrets);
-    // For an unknown identity returns a random key, so that a wrong name and a wrong secret fail alike.
+    // Returns a random key for an unknown identity, so that a wrong name and a wrong secret fail alike.
     Secret key_of(std::string_view identity) const;
 
   private:
@@ -57,17 +57,17 @@ struct Files {
     bool empty() const { return *this == Files{}; }
     // Fails if only one of certificate and key is given.
     Status check() const;
-    // Files that `given` names replace the files of this object.
+    // Replaces each file of this object for which `given` has a name.
     void replace_by(const Files& given);
 };
 
 struct Credentials {
     Files files;
-    std::optional<NamedSecret> identity;  // connecting: the pre-shared key that we offer
+    std::optional<NamedSecret> identity;  // connecting: the name to offer, and its secret
     // Listening: peers that may connect with a pre-shared key. If it is set, other peers may connect only
     // with a certificate of Files::client_authorities.
     std::shared_ptr<const KnownPeers> known;
-    // Bytes that the kernel may encrypt for a connection before it ends (kernel.h). 0: libssl encrypts.
+    // The connection ends when the kernel has encrypted this many bytes (kernel.h). 0: libssl encrypts.
     uint64_t kernel_sends_max = 0;
 };
 

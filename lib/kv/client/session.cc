@@ -274,8 +274,8 @@ Job* ClientSession::find_due() noexcept {
     return due;
 }
 
-// Returns the refusal of one partition if all have refused this map or this client. nullptr: a partition may
-// still be the one that the map names, and accept the client.
+// If all partitions have refused this map or this client, returns the refusal of one of them. Otherwise
+// returns nullptr, because a partition that has not answered yet may accept both.
 const Status* ClientSession::refusal_of_all() const {
     for (const auto& link : links_)
         if (link->refusal()) return nullptr;

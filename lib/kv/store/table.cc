@@ -338,8 +338,8 @@ bool Table::commit(Version& version, Nanoseconds now) {
 
 void Table::publish(Item& item) {
     if (item.slot == Arena::kNowhere) return offer(item);
-    // Prepared versions are among the newest. The walk does not reach one that a stalled writer left behind
-    // thousands of newer ones; `incomplete` sends readers that need it to the server.
+    // Prepared versions are among the newest. The walk misses a version that a stalled writer prepared
+    // thousands of versions ago; `incomplete` makes readers that need this version ask the server.
     constexpr uint32_t kWalk = 32;
     SlotView view{.fingerprint = item.hash, .incarnation = item.incarnation, .sequence = ++item.sequence};
     const auto show = [&](Version& version, EntryState state) {
