@@ -275,7 +275,7 @@ TEST_F(TwoProcesses, engines_do_not_acknowledge_a_waiting_write_after_the_disk_w
 
 // The disk of the last process became smaller while the process was away. The other process had the disk
 // before, and has not noticed that it lost it.
-class SmallerWhileAway : public CutOff {
+class DiskShrunkWhileAway : public CutOff {
   protected:
     static constexpr uint64_t kLeft = kSectors / 2 * io::SimDisk::kSector;
 
@@ -312,14 +312,14 @@ class SmallerWhileAway : public CutOff {
     }
 };
 
-TEST_F(SmallerWhileAway, a_former_process_that_is_cut_off_does_not_prevent_a_resize_of_the_volume) {
+TEST_F(DiskShrunkWhileAway, a_former_process_that_is_cut_off_does_not_prevent_a_resize_of_the_volume) {
     serve_beside_former();
     other_disk_.suspend(true);
     shrink_while_away();
     expect_served_after_a_resize();
 }
 
-TEST_F(SmallerWhileAway, a_former_process_is_not_used_by_a_restarted_target) {
+TEST_F(DiskShrunkWhileAway, a_former_process_is_not_used_by_a_restarted_target) {
     serve_beside_former();
     node_.crash();
     disk_.shrink(kLeft);
@@ -330,7 +330,7 @@ TEST_F(SmallerWhileAway, a_former_process_is_not_used_by_a_restarted_target) {
     EXPECT_EQ(other_->engine().counters().storage_errors, 0u);
 }
 
-TEST_F(SmallerWhileAway, a_former_process_does_not_replace_one_that_was_restarted) {
+TEST_F(DiskShrunkWhileAway, a_former_process_does_not_replace_one_that_was_restarted) {
     serve_beside_former();
     world_.cut(node_, *other_node_);
     ASSERT_TRUE(await(1));
@@ -351,7 +351,7 @@ TEST_F(SmallerWhileAway, a_former_process_does_not_replace_one_that_was_restarte
     expect_served_after_a_resize();
 }
 
-TEST_F(SmallerWhileAway, engines_acknowledge_no_write_before_the_resize) {
+TEST_F(DiskShrunkWhileAway, engines_acknowledge_no_write_before_the_resize) {
     start_engines(2);
     set_policy(cache::Policy::kBack);
     ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);

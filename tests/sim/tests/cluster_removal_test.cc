@@ -206,7 +206,7 @@ TEST_F(ClusterRemoval, ends_commands_that_wait_for_a_recovery_that_does_not_end)
     expect_that_b_serves();
 }
 
-TEST_F(ClusterRemoval, ends_commands_that_wait_for_stable_storage_and_completes_when_it_is_recorded) {
+TEST_F(ClusterRemoval, ends_commands_that_wait_for_stable_storage_and_completes_once_recorded) {
     set_policy("a", cache::Policy::kBack);
     ASSERT_EQ(run(a_, Operation::kWrite), Outcome::kOk);
     membership_.full = true;

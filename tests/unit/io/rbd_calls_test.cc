@@ -98,7 +98,7 @@ TEST(RbdCompletionStack, loses_no_call_that_several_threads_push) {
     EXPECT_EQ(calls->taken(), 0u);
 }
 
-TEST(RbdCalls, keep_their_number_while_librbd_holds_some) {
+TEST(RbdCalls, keep_a_constant_depth_when_a_slow_call_is_replaced) {
     const auto calls = Calls::make();
     Call& slow = calls->take();
     calls->replace(slow);

@@ -66,7 +66,7 @@ TEST(AuthProof, of_version_1_covers_the_binding_of_tls_only) {
               spaced("66384d3f50dfac88f361a57e269515317f4761f7a4133e212c0c0bd78071b97a"));
 }
 
-TEST(AuthMessages, challenge_has_a_proof_for_each_secret_after_its_covered_part) {
+TEST(AuthMessages, challenge_ends_with_a_proof_for_each_secret) {
     std::array<std::byte, 256> message{};
     AuthChallenge challenge{.name = "vault"};
     challenge.proofs[0].fill(std::byte{0x55});
