@@ -44,7 +44,7 @@ class BareEngine final : public cache::RecordLinkOwner {
                bool keeps);
     ~BareEngine();
 
-    // `incarnation` is that of the headers that it still holds, `storage` the target that they belong to.
+    // `incarnation`: of the headers in the engine's memory. `storage`: the target of these headers.
     void join(uint64_t storage = 0, uint32_t incarnation = 0);
     void leave();
     void close() { link_->close(Status(Code::kClosed, "closed by the benchmark")); }

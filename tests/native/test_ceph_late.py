@@ -49,7 +49,7 @@ def shim(tmp_path_factory):
 
 
 class Way:
-    """The network between one process and one OSD. While it is cut, it keeps sent data as TCP does, even after the sender has exited."""
+    """The network between one process and one OSD. While it is cut, it buffers sent data and delivers it later, even if the sender has exited, as TCP does."""
 
     def __init__(self, port: int, shim):
         self.port = port
@@ -133,8 +133,8 @@ def target_behind(way, ceph, directory, image: str):
 
 
 def next_owner(ceph, directory, image: str, how: str):
-    """Starts another target on the image. While the process of the former client runs ("delete"), the lock counts as that of a live
-    client. After that it counts as that of a dead client, for which the next owner does not wait because of steal=true."""
+    """Starts another target on the image. With "delete", the process of the former client still runs, so a target without steal=true
+    is refused. Otherwise the process has exited, and with steal=true the next owner does not wait for the former one to time out."""
     if how == "delete":
         assert "uses it" in refusal(ceph, directory / "refused", ceph.backend(image))
     return start_target(ceph, directory / "next", ceph.backend(image, steal="true"))
@@ -330,7 +330,7 @@ def test_pool_restored_from_a_copy_receives_no_dirty_lines_of_its_former_images(
 
 
 def without_osds(ceph, seconds: float, meanwhile) -> None:
-    """Stops all OSDs in an orderly way for at least this time: they execute no request that they have not answered."""
+    """Stops all OSDs for at least `seconds` and calls `meanwhile`. The stop is clean: an OSD answers every request that it executes."""
     for number in range(3):
         ceph.stop_osd(number)
     ended = time.monotonic() + seconds
@@ -371,7 +371,7 @@ def hold_back(ceph, number: str, pool: str) -> int:
 
 
 def test_data_written_while_another_client_flattens_the_image_survives_a_kill(ceph, tmp_path, nbd):
-    """Objects that librbd copies meanwhile are not in the object map until the header's OSD answers."""
+    """While the header's OSD does not answer, librbd copies objects that are not in the object map yet."""
     size = 64 * KIB
     ceph.create_pool("flat")
     (tmp_path / "base").write_bytes(b"p" * (32 * MIB))
@@ -379,7 +379,7 @@ def test_data_written_while_another_client_flattens_the_image_survives_a_kill(ce
     ceph.rbd("snap", "create", "--no-progress", "flat/parent@s")
     ceph.rbd("clone", "--rbd-default-clone-format", "2", "--object-size", "64K", "--data-pool", "flat", "flat/parent@s", "rbd/child")
     number = json.loads(ceph.rbd("info", "--format", "json", "rbd/child"))["id"]
-    # At the end of a flattening librbd holds back all writes until the header's OSD answers, so it must not end first.
+    # At its end, a flatten holds back all writes until the header's OSD answers. It is slowed down, so that the OSD stops before that.
     ceph.rbd("config", "image", "set", "rbd/child", "rbd_concurrent_management_ops", "1")
 
     def copied() -> set[int]:

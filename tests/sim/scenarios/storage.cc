@@ -196,7 +196,7 @@ class StorageRun {
         });
     }
     void note_reach() {
-        // Time in which nothing can join the target does not count.
+        // Time in which nothing can join the target does not count as an absence of the holder.
         if (!target_up() || holder_reaches_target()) reached_ = world_.now();
     }
     bool is_clean() {
@@ -211,9 +211,9 @@ class StorageRun {
         storage_joined_ = std::any_of(joined.begin(), joined.end(),
                                       [](const cache::EngineInfo& one) { return one.state == "storage"; });
     }
-    // Engines alone serve no requests before a storage process has joined, nor after the target has known for
-    // a while that another client may have the image. A holder that reaches the image again may serve
-    // requests before it reports that.
+    // The volume must serve no requests before a storage process has joined, nor after the target has known
+    // for a while that another client may have the image. If the holder reaches the image again, it may serve
+    // requests even before the target knows that it does.
     void note_suspension() {
         note_storage();
         const io::SimImageClient* holder = processes_.image().holder();

@@ -153,7 +153,7 @@ TEST_F(ClusterSilent, storage_of_many_volumes_does_not_hold_up_the_remaining_one
     }
 }
 
-// One job is left. A volume that has used it must let the other volumes use it before it takes it again.
+// One job is left. A volume that has used this job must leave it to the other volumes before its next use.
 TEST_F(ClusterSilent, storage_of_many_volumes_does_not_reserve_the_last_job_for_one_of_the_others) {
     options_.destages = 1;
     restart_target_alone();

@@ -75,7 +75,7 @@ class StorageElsewhere : public ::testing::Test {
                                                  &other_disk_, &network_);
         ASSERT_TRUE(other_->start());
     }
-    // Starts a process that had the volume and has lost it to the one that serves it.
+    // Starts a process that served the volume earlier. The process that serves it now took the storage.
     void start_former_storage() {
         other_disk_.take_away();
         start_other_storage();

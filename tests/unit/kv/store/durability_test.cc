@@ -192,8 +192,8 @@ TEST(KvDurability, collected_and_deleted_versions_are_removed_from_disk_too) {
     EXPECT_EQ(bench.put(55, {{"x", "zombie"}}), Answer::kTooOld);
 }
 
-// Without this answer, a partition that has prepared the transaction would wait forever for one that never
-// received it.
+// Without this answer, a partition that has prepared the transaction would wait forever for a partition that
+// never received the transaction.
 TEST(KvDurability, inquiry_about_a_transaction_never_prepared_is_answered_aborted_however_late_it_is) {
     Bench bench({.durability = Durability::kSync});
     const uint64_t late = Timestamp::make(1'000'000, 0).value, newer = Timestamp::make(2'000'000, 0).value;
