@@ -15,6 +15,8 @@
 namespace wss::volume {
 namespace {
 
+constexpr Nanoseconds kWait = from_s(20);  // no test waits for it to pass
+
 class VolumeDeletion : public testing::Test {
   protected:
     void SetUp() override {
@@ -34,7 +36,7 @@ class VolumeDeletion : public testing::Test {
                                        return write_state_file(to, volumes);
                                    },
                                .before_deletion = [this](Deletion deletion) { before_(std::move(deletion)); },
-                               .wait = from_s(1)});
+                               .wait = kWait});
         thread_ = std::thread([this] { reactor_->run(); });
         ASSERT_TRUE(set_->restore());
     }
@@ -77,7 +79,7 @@ TEST_F(VolumeDeletion, that_is_refused_beforehand_changes_nothing) {
         EXPECT_EQ(deletion.wwid, wwid_);
         EXPECT_EQ(deletion.name, "a");
         EXPECT_FALSE(deletion.give_up_dirty);
-        EXPECT_LT(deletion.limit, from_s(1));
+        EXPECT_LT(deletion.limit, kWait);
         deletion.answer(Status(Code::kRefused, "dirty"), nullptr);
     };
     const std::string before = text();
