@@ -22,7 +22,7 @@ class CuttablePoller final : public fabric::Poller {
   public:
     explicit CuttablePoller(std::unique_ptr<fabric::Poller> inner) : inner_(std::move(inner)) {}
     void cut() {
-        for (fabric::Connection* connection : std::exchange(connections_, {})) connection->close();
+        for (fabric::Connection* connection : std::exchange(open_, {})) connection->close();
     }
     // New connects fail while this is set; existing connections continue.
     bool unreachable = false;
@@ -38,8 +38,9 @@ class CuttablePoller final : public fabric::Poller {
                                                         fabric::ConnectionHandler& handler) override {
         ++connects;
         if (unreachable) return Status(Code::kUnavailable, "the test cut the network");
-        auto made = inner_->connect(address, data, options, handler);
-        if (made) connections_.push_back(made->get());
+        handlers_.emplace_back(open_, handler);
+        auto made = inner_->connect(address, data, options, handlers_.back());
+        if (made) open_.push_back(made->get());
         return made;
     }
     size_t poll() noexcept override { return inner_->poll(); }
@@ -47,10 +48,36 @@ class CuttablePoller final : public fabric::Poller {
     int fd() const noexcept override { return inner_->fd(); }
 
   private:
+    using Open = std::vector<fabric::Connection*>;
+    // Removes a connection from the open ones at the last call, after which its owner may destroy it.
+    class Handler final : public fabric::ConnectionHandler {
+      public:
+        Handler(Open& open, fabric::ConnectionHandler& inner) : open_(open), inner_(inner) {}
+        void on_established(fabric::Connection& connection, std::span<const byte> data) noexcept override {
+            inner_.on_established(connection, data);
+        }
+        void on_refused(fabric::Connection& connection, const Status& why,
+                        std::span<const byte> data) noexcept override {
+            std::erase(open_, &connection);
+            inner_.on_refused(connection, why, data);
+        }
+        void on_completions(fabric::Connection& connection,
+                            std::span<const fabric::Completion> completions) noexcept override {
+            inner_.on_completions(connection, completions);
+        }
+        void on_closed(fabric::Connection& connection, const Status& why) noexcept override {
+            std::erase(open_, &connection);
+            inner_.on_closed(connection, why);
+        }
+
+      private:
+        Open& open_;
+        fabric::ConnectionHandler& inner_;
+    };
+
     std::unique_ptr<fabric::Poller> inner_;
-    // cut() forgets the connections. No pointer dangles, as a session destroys a connection only after it has
-    // closed, and tests cut while the session is live.
-    std::vector<fabric::Connection*> connections_;
+    Open open_;
+    std::deque<Handler> handlers_;  // of all connections ever made
 };
 
 // The system's time plus the time that a test has skipped.
