@@ -44,7 +44,7 @@ print("lost", int.from_bytes(lo.getsockopt(263, 6, 8)[4:8], "little"))  # SOL_PA
 def use(vm: Vm, words: str, script: str) -> None:
     """Runs a script against nbdkit. The URI of the volume is its argument."""
     vm.write(f"{RUN}/script", script)
-    vm.run(f"nbdkit -U {RUN}/nbd $BUILD/nbdkit-wss-plugin.so {words} --run 'sh -e {RUN}/script \"$uri\"'", timeout=120)
+    vm.run(f"nbdkit -U - $BUILD/nbdkit-wss-plugin.so {words} --run 'sh -e {RUN}/script \"$uri\"'", timeout=120)
 
 
 def tls_counters(vm: Vm) -> dict[str, int]:
