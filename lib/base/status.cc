@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <system_error>
+#include <cstring>
 
 namespace wss {
 
@@ -100,11 +100,17 @@ Status Status::from_errno(int error, std::string text) {
     return status;
 }
 
+// In English, like all messages, whatever the locale of the program that uses libwss. strerror() would
+// translate the words, and take a lock of libc for that.
+static std::string describe_errno(int error) {
+    const char* words = strerrordesc_np(error);
+    return words != nullptr ? words : fmt::format("Unknown error {}", error);
+}
+
 std::string Status::to_string() const {
     if (is_ok()) return "ok";
     std::string words = text_.empty() ? std::string(wss::to_string(code_)) : text_;
-    // generic_category().message() is strerror() without its race between threads.
-    if (errno_ != 0) words += ": " + std::generic_category().message(errno_);
+    if (errno_ != 0) words += ": " + describe_errno(errno_);
     return words;
 }
 
