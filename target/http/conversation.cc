@@ -209,7 +209,7 @@ class Conversation final : private httplib::Server {
         if (terms_.only_local && names_host && !names_this_machine(request.get_header_value("Host")))
             return error_answer(
                 Status(Code::kPermission,
-                       "this port serves only programs on this machine: request localhost or its "
+                       "this port serves only programs on this machine: request localhost or a loopback "
                        "address, not another name"));
         if (terms_.only_health && !Site::is_health(request.path))
             return error_answer(Status(Code::kExhausted, "too many clients are connected: try again later"));

@@ -73,7 +73,7 @@ def test_snapshot_goes_only_to_the_folder_that_the_operator_configured(tmp_path)
         refused = store.kvctl("snapshot", "monday", check=False)
         assert refused.returncode != 0 and "--kv-directory" in refused.stderr, refused
     with Partitions(lambda index: durable(tmp_path, index)) as store:
-        for name in ("../outside", "/tmp/outside", ".hidden", ""):
+        for name in ("../outside", "/tmp/outside", ".hidden", "", "monday.partial"):
             assert store.kvctl("snapshot", name, check=False).returncode != 0, name
     assert not (tmp_path / "outside").exists()
 

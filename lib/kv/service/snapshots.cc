@@ -16,7 +16,8 @@ bool is_name(std::string_view text) {
         return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
                c == '_' || c == '.';
     };
-    return !text.empty() && text.size() <= kNameMax && text[0] != '.' &&
+    // An incomplete snapshot has this ending, and is removed before a new one of its name.
+    return !text.empty() && text.size() <= kNameMax && text[0] != '.' && !text.ends_with(".partial") &&
            std::all_of(text.begin(), text.end(), good);
 }
 
@@ -36,9 +37,10 @@ void Snapshots::begin(Peer& peer, const wire::KvHeader& header, wire::Bytes mess
             peer, header, wire::KvStatus::kUnsupported,
             "this partition has no directory for snapshots: start it with --kv-directory");
     if (!is_name(wanted.text))
-        return partition_.refuse(
-            peer, header, wire::KvStatus::kUnsupported,
-            "a snapshot's name consists of at most 64 letters, digits, '-', '_' and '.'");
+        return partition_.refuse(peer, header, wire::KvStatus::kUnsupported,
+                                 "a snapshot's name consists of at most 64 letters, digits, '-', '_' and "
+                                 "'.', and does not end with "
+                                 "'.partial'");
     if (snapshot_)
         return partition_.refuse(peer, header, wire::KvStatus::kUnsupported,
                                  is_ended_ ? "the disk has not removed the last snapshot, which failed"

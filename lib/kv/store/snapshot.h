@@ -65,7 +65,7 @@ class Snapshot {
 
     Snapshot(Store& store, Timestamp at, std::string directory)
         : store_(store), at_(at), directory_(std::move(directory)) {}
-    // On a thread of their own.
+    // These run on the thread of disk_.
     Status open(const std::string& identity);
     Status complete();
     void remove();
