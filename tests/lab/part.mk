@@ -2,7 +2,7 @@
 # The lab: virtual machines with soft RDMA (tests/lab/README.md). VM='--nvme 1G --cpus 2 …' shapes the machine of `make lab`.
 LAB_ENV = BUILD=$(abspath $(BUILD)) MODE=$(MODE)
 PYTEST = $(LAB_ENV) timeout $(SYSTEM_LIMIT) /usr/bin/python3 -B -m pytest -p no:cacheprovider
-SYSTEM_LIMIT ?= 2280
+SYSTEM_LIMIT ?= 3240
 
 .PHONY: lab lab-probe lab-clean check-system check-debug check-newer check-newest check-kernels
 lab: ## an interactive shell in a VM with the tree's binaries on PATH (VM='--nvme 1G --vms 2')

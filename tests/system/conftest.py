@@ -2,14 +2,18 @@
 """System tests use the lab's fixtures (tests/lab/fixtures.py).
 
 In `make check`, all of them together may take a few minutes. The files in LONG run only in `make check-all`
-(WSS_THOROUGH=1) or when they are named (`make check-system FILTER=…`).
+(WSS_THOROUGH=1) or when they are named (`make check-system FILTER=…`). If `make check` has a limit
+(WSS_CHECK_MINUTES), tests that did not start three minutes before it are skipped, and their number is printed.
 """
 
 import os
 import sys
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+import pytest
 
 from tests.lab.fixtures import *  # noqa: E402,F401,F403  (pytest finds fixtures by name in this module)
 
@@ -52,3 +56,24 @@ def pytest_collection_modifyitems(config, items):
         return
     config.hook.pytest_deselected(items=[item for item in items if item.path.name in LONG])
     items[:] = [item for item in items if item.path.name not in LONG]
+
+
+LATEST_START = float(os.environ.get("WSS_CHECK_ENDS", "inf")) - 180  # in seconds since 1970
+NOT_RUN = pytest.StashKey[list[str]]()
+
+
+def pytest_configure(config):
+    config.stash[NOT_RUN] = []
+
+
+@pytest.hookimpl(tryfirst=True)  # before fixtures, which may boot a machine
+def pytest_runtest_setup(item):
+    if time.time() > LATEST_START:
+        item.config.stash[NOT_RUN].append(item.name)
+        pytest.skip("the limit of this check is near")
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    if tests := config.stash[NOT_RUN]:
+        terminalreporter.write_line("")
+        terminalreporter.write_line(f"NOT RUN: {len(tests)} system tests, from {tests[0]} on")
