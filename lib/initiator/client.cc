@@ -14,6 +14,9 @@
 
 namespace wss::initiator {
 
+// The text of a reason may vary without end ("try again in 3 s").
+constexpr size_t kReconnectReasonsMax = 16;
+
 // --- SubmitStack ---
 
 Result<std::unique_ptr<SubmitStack>> SubmitStack::create(Session& session) {
@@ -129,7 +132,15 @@ void Client::on_ready(Session&) noexcept {
 }
 
 void Client::on_lost(Session&, const Status& why) noexcept {
+    reconnect_failed_.clear();
     log::warning("{}: connection lost: {}; reconnecting", address_.to_string(), why.to_string());
+}
+
+// Attempts follow each other for as long as the target is away, so each reason is logged once.
+void Client::on_reconnect_failed(Session&, const Status& why) noexcept {
+    if (reconnect_failed_.size() >= kReconnectReasonsMax || !reconnect_failed_.insert(why.to_string()).second)
+        return;
+    log::warning("{}: cannot reconnect: {}; trying again", address_.to_string(), why.to_string());
 }
 
 void Client::on_failed(Session&, const Status& why) noexcept {

@@ -16,6 +16,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -108,6 +109,7 @@ class Client final : private SessionHandler {
     Status add_region(Result<std::unique_ptr<fabric::Region>> region, bool copied);
     void on_ready(Session&) noexcept override;
     void on_lost(Session&, const Status& why) noexcept override;
+    void on_reconnect_failed(Session&, const Status& why) noexcept override;
     void on_failed(Session&, const Status& why) noexcept override;
     void on_closed(Session&) noexcept override;
     void on_volume_changed(Session&, Volume& volume) noexcept override;
@@ -121,7 +123,8 @@ class Client final : private SessionHandler {
     std::unique_ptr<Session> session_;
     std::unique_ptr<SubmitStack> stack_;
     std::thread thread_;
-    std::vector<ClientVolume*> open_;  // owned by the reactor's thread
+    std::vector<ClientVolume*> open_;         // owned by the reactor's thread
+    std::set<std::string> reconnect_failed_;  // reasons logged since the loss; owned by the reactor's thread
 
     enum class Phase : uint8_t { kStarting, kReady, kOver };
     std::mutex m_;

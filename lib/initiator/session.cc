@@ -159,7 +159,10 @@ void Session::lose(const Status& why) {
     if (down_since_ == kNever) down_since_ = reactor_.clock().now();
     if (!ticking_fast_) set_tick();
     for (const auto& channel : channels_) channel->close(why);
-    if (was_live) handler_.on_lost(*this, why);
+    if (was_live)
+        handler_.on_lost(*this, why);
+    else if (ever_live_)
+        handler_.on_reconnect_failed(*this, why);
 }
 
 void Session::close() {

@@ -56,6 +56,8 @@ class SessionHandler {
     // The session is live, for the first time or again.
     virtual void on_ready(Session&) noexcept {}
     virtual void on_lost(Session&, const Status&) noexcept {}
+    // An attempt to reconnect failed. Another follows.
+    virtual void on_reconnect_failed(Session&, const Status&) noexcept {}
     // The first connect failed; the session is closed. Last call.
     virtual void on_failed(Session&, const Status&) noexcept {}
     // close() is complete. Last call.

@@ -17,6 +17,7 @@
 #include <string_view>
 
 #include "kernel/uapi/wss_version.h"
+#include "lib/initiator/nbdkit/errors.h"
 #include "lib/initiator/nbdkit/unaligned.h"
 #include "lib/initiator/wss.h"
 
@@ -59,7 +60,7 @@ Connection& self(void* handle) {
 int result_of(int result) {
     if (result >= 0) return 0;
     nbdkit_error("%s", wss_error());
-    nbdkit_set_error(-result);
+    nbdkit_set_error(wss::initiator::nbd_error_of(-result));
     return -1;
 }
 

@@ -84,6 +84,7 @@ TEST(SessionAuth, reconnects_only_to_a_target_with_the_name_of_the_first_login) 
     both.bench.ready = 1;
     both.rename("safe");
     EXPECT_FALSE(both.is_reconnected());
+    EXPECT_TRUE(contains(both.bench.retry_why, "safe")) << both.bench.retry_why.to_string();
     both.rename("vault");
     EXPECT_TRUE(both.is_reconnected()) << "the session stays usable";
 }

@@ -126,13 +126,14 @@ class Bench : public SessionHandler {
     std::function<void()> others = [] {};  // steps the target
     uint32_t ready = 0, lost = 0, changed = 0;
     bool failed = false, closed = false;
-    Status why;
+    Status why, retry_why;
 
     void on_ready(Session&) noexcept override { ++ready; }
     void on_lost(Session&, const Status& status) noexcept override {
         ++lost;
         why = status;
     }
+    void on_reconnect_failed(Session&, const Status& status) noexcept override { retry_why = status; }
     void on_failed(Session&, const Status& status) noexcept override {
         failed = true;
         why = status;
