@@ -2,41 +2,38 @@
 #include "lib/fabric/pending_places.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "lib/base/assert.h"
 
 namespace wss::fabric {
 
-PendingPlaces::Taken PendingPlaces::take(const std::string& source, Nanoseconds now) {
-    forget_old(now);
-    auto newcomer = sources_.try_emplace(source).first;
-    ++newcomer->second.lately;
+PendingPlaces::Taken PendingPlaces::take(const std::string& source) {
     Taken taken;
     if (held_.size() >= places_) {
-        auto oldest = next_to_evict();
-        if (!may_evict(*oldest, newcomer->second, now)) return taken;
-        taken.evicted = oldest->place;
-        leaving_.insert(oldest->place);
-        remove(oldest);
+        if (leaving_.size() >= leaving_max_) return taken;
+        auto evicted = next_to_evict();
+        taken.evicted = evicted->place;
+        leaving_.insert(evicted->place);
+        remove(evicted);
     }
     taken.place = ++last_;
-    ++newcomer->second.held;
-    held_.push_back({taken.place, newcomer, now});
+    auto newcomer = sources_.try_emplace(source).first;
+    if (++newcomer->second.held == 1) newcomer->second.is_proven = proven_.contains(source);
+    held_.push_back({taken.place, newcomer});
     return taken;
 }
 
 PendingPlaces::Pending::iterator PendingPlaces::next_to_evict() {
+    const auto older_half = static_cast<Pending::difference_type>((held_.size() + 1) / 2);
     // max_element() returns the first of equal elements: the oldest.
-    return std::max_element(held_.begin(), held_.end(), [](const Held& one, const Held& other) {
-        return one.source->second.count() < other.source->second.count();
-    });
+    return std::max_element(held_.begin(), held_.begin() + older_half,
+                            [](const Held& one, const Held& other) {
+                                return rank(one.source->second) < rank(other.source->second);
+                            });
 }
 
-bool PendingPlaces::may_evict(const Held& oldest, const Source& newcomer, Nanoseconds now) const {
-    if (leaving_.size() >= leaving_max_) return false;
-    if (2 * newcomer.count() < oldest.source->second.count()) return true;
-    return now - oldest.since >= kGrace && leaving_.size() < leaving_max_ / 2;
+size_t PendingPlaces::rank(const Source& source) {
+    return source.is_proven && source.held <= kProvenPlaces ? 0 : source.held;
 }
 
 void PendingPlaces::left(Place place) {
@@ -46,38 +43,30 @@ void PendingPlaces::left(Place place) {
 void PendingPlaces::proven(Place place) {
     if (leaving_.erase(place) != 0) return;
     auto pending = find(place);
-    Source& source = pending->source->second;
-    size_t& part = source.lately > 0 ? source.lately : source.before;
-    if (part > 0) --part;
+    remember(pending->source);
     remove(pending);
 }
 
+void PendingPlaces::remember(Sources::iterator source) {
+    source->second.is_proven = true;
+    proven_[source->first] = ++last_;
+    if (proven_.size() <= kProvenMax) return;
+    proven_.erase(std::min_element(proven_.begin(), proven_.end(), [](const auto& one, const auto& other) {
+        return one.second < other.second;
+    }));
+}
+
 PendingPlaces::Pending::iterator PendingPlaces::find(Place place) {
-    auto found =
-        std::find_if(held_.begin(), held_.end(), [place](const Held& one) { return one.place == place; });
-    WSS_ASSERT(found != held_.end(), "only an occupied place can be released");
+    auto found = std::lower_bound(held_.begin(), held_.end(), place,
+                                  [](const Held& held, Place wanted) { return held.place < wanted; });
+    WSS_ASSERT(found != held_.end() && found->place == place, "only an occupied place can be released");
     return found;
 }
 
 void PendingPlaces::remove(Pending::iterator pending) {
     auto source = pending->source;
     held_.erase(pending);
-    if (--source->second.held == 0 && source->second.count() == 0) sources_.erase(source);
-}
-
-void PendingPlaces::forget_old(Nanoseconds now) {
-    const Nanoseconds age = now - part_since_;
-    if (age >= kMemory) forget_part();
-    if (age >= kMemory + kMemory) forget_part();
-    if (age >= kMemory) part_since_ = now;
-    // After two passes only sources that hold places remain.
-    for (int i = 0; i < 2 && sources_.size() >= kSourcesMax; ++i) forget_part();
-}
-
-void PendingPlaces::forget_part() {
-    for (auto& [name, source] : sources_) source.before = std::exchange(source.lately, 0);
-    std::erase_if(sources_,
-                  [](const auto& each) { return each.second.held == 0 && each.second.count() == 0; });
+    if (--source->second.held == 0) sources_.erase(source);
 }
 
 }  // namespace wss::fabric

@@ -1,38 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 // PendingPlaces: the limited places for connections that are pending authentication.
 //
-// When all places are taken, a newcomer evicts a pending connection: the oldest one of the source (sources.h)
-// with the most unproven arrivals in the last kMemory, admitted or not. So a flood displaces its own
-// connections, even when it comes from more addresses than there are places. In two cases the newcomer gets
-// no place for now:
-//  * The connection to evict arrived less than kGrace ago. So each connection has time for its proof, and the
-//    cost of a flood is bounded. This does not apply to a newcomer whose source has less than half as many
-//    arrivals.
-//  * Too many evicted connections still hold memory, because they have not left yet. Half of `leaving` is
-//    reserved for evictions by newcomers whose source has less than half as many arrivals.
+// When all places are taken, a newcomer evicts a connection of the older half. So no connection is evicted
+// before `places` / 2 newer ones have arrived: at R connections per second, each has places / (2 R) seconds
+// for its proof, whatever the sources (sources.h) of the others. Of the older half, the newcomer evicts
+//  * a connection of a source that has not proven itself, if there is one. So initiators in service can
+//    connect again during any flood from other sources. This holds for at most kProvenPlaces connections
+//    of a source at one time, because a flood may come from a proven source as well.
+//  * of these, the oldest one of the source that holds the most places. So a flood from few sources displaces
+//    its own connections.
 //
-// At most kSourcesMax sources are remembered. If there are more, arrivals are forgotten before kMemory has
-// passed.
+// The arrivals of a source are not counted, so a source that is evicted and tries again has no disadvantage.
+//
+// A newcomer gets no place only if too many evicted connections have not left yet and still hold memory.
 //
 // Thread-safety: none. An object belongs to one thread. It allocates, so it is for the control plane.
 #pragma once
 
 #include <cstdint>
-#include <list>
 #include <map>
 #include <set>
 #include <string>
-
-#include "lib/base/clock.h"
+#include <vector>
 
 namespace wss::fabric {
 
 class PendingPlaces {
   public:
-    using Place = uint64_t;  // 0: none
-    static constexpr Nanoseconds kGrace = from_ms(100);
-    static constexpr Nanoseconds kMemory = from_s(30);  // minimum; the maximum is twice that
-    static constexpr size_t kSourcesMax = 4096;
+    using Place = uint64_t;  // 0: none; ascending
+    // Places of a proven source that are evicted last. An initiator may connect 64 channels at once.
+    static constexpr size_t kProvenPlaces = 64;
+    // Number of proven sources that are remembered: those with the latest proofs.
+    static constexpr size_t kProvenMax = 4096;
 
     // `places` limits the connections at one time, and `leaving` the evicted ones that have not left yet.
     PendingPlaces(size_t places, size_t leaving) : places_(places), leaving_max_(leaving) {}
@@ -41,39 +40,36 @@ class PendingPlaces {
         Place place = 0;    // 0: no place available now
         Place evicted = 0;  // the caller closes this connection, and calls left() when it is gone
     };
-    Taken take(const std::string& source, Nanoseconds now);
+    Taken take(const std::string& source);
     // The connection of `place` is gone.
     void left(Place place);
     // The connection of `place` has authenticated and is no longer pending.
     void proven(Place place);
     bool is_evicted(Place place) const { return leaving_.contains(place); }
-    size_t sources() const { return sources_.size(); }
+    size_t proven_sources() const { return proven_.size(); }
 
   private:
     struct Source {
         size_t held = 0;
-        size_t lately = 0, before = 0;  // unproven arrivals in this period of kMemory and the one before
-        size_t count() const { return lately + before; }
+        bool is_proven = false;
     };
-    using Sources = std::map<std::string, Source>;
+    using Sources = std::map<std::string, Source>;  // sources that hold places
     struct Held {
         Place place = 0;
         Sources::iterator source;
-        Nanoseconds since;
     };
-    using Pending = std::list<Held>;
+    using Pending = std::vector<Held>;
     Pending::iterator next_to_evict();
-    bool may_evict(const Held& oldest, const Source& newcomer, Nanoseconds now) const;
-    void remove(Pending::iterator pending);
+    static size_t rank(const Source& source);
     Pending::iterator find(Place place);
-    void forget_old(Nanoseconds now);
-    void forget_part();
+    void remove(Pending::iterator pending);
+    void remember(Sources::iterator source);
 
     const size_t places_, leaving_max_;
     Pending held_;  // oldest first
     Sources sources_;
     std::set<Place> leaving_;
-    Nanoseconds part_since_;
+    std::map<std::string, Place> proven_;  // the place of the latest proof of each source
     Place last_ = 0;
 };
 

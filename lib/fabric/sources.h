@@ -3,10 +3,11 @@
 // few places. A source is the host of an address. For IPv6 it is the /64 network of the host, because one
 // host may use all of it. For shm it is the process, and in the simulation the node.
 //
-// A listener that runs out of places for sockets evicts the oldest socket among the sources that hold the
-// most. So a flood from one host displaces its own connections and never a login from another host. Among
-// sources that hold the same number, it evicts the oldest socket regardless of names, so that no host is
-// always at a disadvantage. pending_places.h is for places that are held longer than a round trip.
+// A listener that runs out of places for sockets evicts one of the older half: the oldest socket of the
+// sources that hold the most. So a flood from one host displaces its own connections and never a login from
+// another host. Among sources that hold the same number, it evicts the oldest socket regardless of names, so
+// that no host is always at a disadvantage. pending_places.h is for places that are held longer than a round
+// trip.
 //
 // Thread-safety: none. A SourceCounts belongs to one thread.
 #pragma once

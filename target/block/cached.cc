@@ -330,7 +330,7 @@ void Channel::build_notice() noexcept {
     WSS_ASSERT(length > 0, "a notice fits its memory");
     notices_.pop_front();
     fabric::WorkRequest& work =
-        add(fabric::Op::kSend, notice_memory_.data(), static_cast<uint32_t>(length), arena_->lkey());
+        add(fabric::Op::kSend, notice_memory_.data(), static_cast<uint32_t>(length), messages_->lkey());
     signal(work, kNoticeCookie);
     notice_busy_ = true;
     counters_.sends.add();

@@ -29,11 +29,14 @@ Channel::Channel(Lane& lane, std::shared_ptr<ChannelRecord> record)
       record_(std::move(record)),
       terms_(record_->terms),
       send_depth_(send_depth_for(terms_)),
+      slots_max_(receive_slots(terms_)),
       counters_(record_->counters),
       credits_(terms_.credits),
       rights_(*record_),
       signalled_(send_depth_ + 1) {
     record_->channel = this;
+    reposts_.reserve(slots_max_);
+    receive_segments_.resize(slots_max_);
     if (record_->session_id != 0) share_ = lane_.initiator_share(*record_);
     record_->last_heard_ns.store(worker_.reactor().now().count, std::memory_order_relaxed);
 }
@@ -43,40 +46,41 @@ Channel::~Channel() {
     record_->channel = nullptr;
 }
 
-Status Channel::make_slots(uint32_t count) {
+// Adds slots, in memory of their own, and posts their receives with the next post_receives().
+Status Channel::add_slots(uint32_t count) {
     const size_t stride = slot_bytes(terms_);
-    const size_t slots_bytes = stride * count;
-    const size_t short_bytes = kBatch * sizeof(ShortBytes);
-    auto arena = lane_.fabric().allocate(slots_bytes + short_bytes + sizeof(wss_srp_cache_engine),
-                                         fabric::Access::kLocal);
-    if (!arena) return arena.status().within("receive buffers");
-    arena_ = std::move(*arena);
-    slots_ = count;
-    short_posting_ = {reinterpret_cast<ShortBytes*>(arena_->bytes().data() + slots_bytes), kBatch};
-    notice_memory_ = arena_->bytes().subspan(slots_bytes + short_bytes, sizeof(wss_srp_cache_engine));
-    requests_ = std::make_unique<Request[]>(count);
-    reposts_.reserve(count);
-    receive_segments_.resize(count);
-    for (uint32_t i = 0; i < count; ++i) {
-        Request& request = requests_[i];
+    auto memory = lane_.fabric().allocate(stride * count, fabric::Access::kLocal);
+    if (!memory) return memory.status().within("receive buffers");
+    std::byte* slot = (*memory)->bytes().data();
+    for (const uint32_t end = slots_ + count; slots_ < end; ++slots_, slot += stride) {
+        Request& request = requests_.emplace_back();
         request.channel = this;
-        request.slot = arena_->bytes().data() + i * stride;
-        request.index = static_cast<uint16_t>(i);
+        request.slot = slot;
+        request.slot_lkey = (*memory)->lkey();
+        request.index = static_cast<uint16_t>(slots_);
         request.io.done = storage_done;
         request.io.context = &request;
-        receive_segments_[i] = {request.iu(), terms_.max_it_iu, arena_->lkey()};
-        reposts_.push_back({uint64_t{i} << 1 | kReceiveBit, {&receive_segments_[i], 1}});
+        receive_segments_[slots_] = {request.iu(), terms_.max_it_iu, request.slot_lkey};
+        reposts_.push_back({uint64_t{slots_} << 1 | kReceiveBit, {&receive_segments_[slots_], 1}});
     }
+    slot_memory_.push_back(std::move(*memory));
     return Status::ok();
 }
 
 Status Channel::open(fabric::ConnectRequest& request, std::span<const std::byte> accept_data) {
-    WSS_TRY(make_slots(receive_slots(terms_)));
+    constexpr size_t kShortBytes = kBatch * sizeof(ShortBytes);
+    auto messages =
+        lane_.fabric().allocate(kShortBytes + sizeof(wss_srp_cache_engine), fabric::Access::kLocal);
+    if (!messages) return messages.status().within("send buffers");
+    messages_ = std::move(*messages);
+    short_posting_ = {reinterpret_cast<ShortBytes*>(messages_->bytes().data()), kBatch};
+    notice_memory_ = messages_->bytes().subspan(kShortBytes);
+    WSS_TRY(add_slots(terms_.authenticate() ? kAuthSlots : slots_max_));
     if (terms_.authenticate())
         auth_ = std::make_unique<auth::Authenticator>(record_->secrets, record_->login_request, accept_data);
     fabric::ConnectionOptions options;
     options.send_depth = send_depth_;
-    options.receive_depth = slots_;
+    options.receive_depth = slots_max_;
     options.send_segments = 1;
     options.inline_bytes = kInlineWish;
     options.read_depth = kReadDepth;

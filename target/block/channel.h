@@ -129,6 +129,7 @@ class Channel final : public fabric::ConnectionHandler,
     struct Done {
         fabric::WorkRequest* work = nullptr;
         std::byte* text = nullptr;
+        uint32_t lkey = 0;  // of `text`
         uint32_t credits = 0;
         size_t count = 0;
         std::array<uint16_t, wire::kDoneMax> tags;
@@ -139,7 +140,7 @@ class Channel final : public fabric::ConnectionHandler,
 
     // channel.cc
     void set_life(Life next) noexcept;
-    Status make_slots(uint32_t count);
+    Status add_slots(uint32_t count);
     void mark_dirty() noexcept;
     void violation(wss_srp_logout_reason reason) noexcept;
     void completion_failed(const fabric::Completion& completion) noexcept;
@@ -263,10 +264,12 @@ class Channel final : public fabric::ConnectionHandler,
     const std::shared_ptr<ChannelRecord> record_;
     const ChannelTerms terms_;
     const uint32_t send_depth_;
+    const uint32_t slots_max_;
     Counters& counters_;
 
-    std::unique_ptr<fabric::Region> arena_;
-    std::unique_ptr<Request[]> requests_;
+    std::unique_ptr<fabric::Region> messages_;  // short_posting_, notice_memory_
+    std::vector<std::unique_ptr<fabric::Region>> slot_memory_;
+    std::deque<Request> requests_;  // by slot; they never move
     std::unique_ptr<auth::Authenticator>
         auth_;                         // until the session admits the channel; nullptr: nothing to prove
     Request* auth_request_ = nullptr;  // carries the result

@@ -68,6 +68,7 @@ void Channel::refuse_suspended(Request& request, Nanoseconds wait) noexcept {
 
 void Channel::admit() noexcept {
     if (!running() || auth_ == nullptr || auth_request_ == nullptr) return;
+    if (Status made = add_slots(slots_max_ - slots_); !made) return refuse_authentication(made.to_string());
     size_t length = auth_->result({}, {auth_request_->slot + kSlotAnswer, kSlotAnswerBytes});
     send_ready(*std::exchange(auth_request_, nullptr), length);
     auth_.reset();

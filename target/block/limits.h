@@ -112,11 +112,14 @@ constexpr Nanoseconds kTakeTimeout = from_s(30);
 constexpr Nanoseconds kEstablishTimeout = from_s(10);
 // Time within which an initiator must authenticate; less than its connect timeout.
 constexpr Nanoseconds kAuthTimeout = from_s(4);
-// Maximum number of channels with pending authentication. It is limited because each holds the memory of a
-// channel. One more channel evicts another (lib/fabric/pending_places.h). The same number again may be
-// closing after their eviction.
-constexpr uint32_t kPendingAuthMax = 32;
-constexpr uint32_t kEvictedMax = 32;
+// Maximum number of channels with pending authentication. Each holds a connection, its queues and
+// kAuthSlots receive slots: about 200 KiB. One more channel evicts another (lib/fabric/pending_places.h).
+// kEvictedMax more may be closing after their eviction. That takes a few turns, in which as many may arrive.
+constexpr uint32_t kPendingAuthMax = 1024;
+constexpr uint32_t kEvictedMax = 1024;
+// Receive slots of a channel until it has authenticated: one for START and one for PROOF.
+constexpr uint32_t kAuthSlots = 2;
+static_assert(kAuthSlots <= kCreditsMin + kSpareReceives, "an authenticated channel has more slots");
 // Maximum number of channels that were refused after their proof and have not closed yet.
 constexpr uint32_t kRefusedMax = 32;
 // How often the session table checks these deadlines and the silence of initiators.

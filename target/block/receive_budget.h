@@ -6,6 +6,9 @@
 // default credits and the driver's IU length, a hundred channels get all credits that they request. Later
 // ones get fewer, but at least kCreditsFloor. At kReceiveBytesMax there is no room for another channel.
 //
+// The credits of a channel that must authenticate are part of what it proves, so they are set before its
+// proof. Its memory is taken after the proof. So peers that prove nothing take nothing of the budget.
+//
 // Thread-safety: belongs to the session table's reactor.
 #pragma once
 
@@ -24,17 +27,23 @@ class ReceiveBudget {
         terms.credits = std::min(terms.credits, kCreditsFloor);
         return granted_ + channel_bytes(terms) <= kReceiveBytesMax;
     }
-    // Lowers the credits of `terms` to the budget of a new channel, and counts its memory.
-    // REQUIRES: has_room(terms).
-    void grant(ChannelTerms& terms) noexcept {
+    // Lowers the credits of `terms` to the budget of a new channel.
+    void lower(ChannelTerms& terms) const noexcept {
         const uint64_t left = kReceiveBytes > granted_ ? kReceiveBytes - granted_ : 0;
         const uint64_t slots = left / kChannelPart / slot_bytes(terms);
         const uint32_t floor = std::min(terms.credits, kCreditsFloor);
         const uint64_t credits = slots > kSpareReceives ? slots - kSpareReceives : 0;
         terms.credits = static_cast<uint32_t>(std::clamp<uint64_t>(credits, floor, terms.credits));
-        granted_ += channel_bytes(terms);
     }
-    // `terms`: the terms that were granted.
+    // Counts the memory of a channel. Returns false if the lowered terms no longer fit, because other
+    // channels have taken the memory since. A new login then gets fewer credits.
+    [[nodiscard]] bool take(const ChannelTerms& terms) noexcept {
+        const uint64_t limit = terms.credits > kCreditsFloor ? kReceiveBytes : kReceiveBytesMax;
+        if (granted_ + channel_bytes(terms) > limit) return false;
+        granted_ += channel_bytes(terms);
+        return true;
+    }
+    // `terms`: the terms whose memory was taken.
     void give_back(const ChannelTerms& terms) noexcept { granted_ -= channel_bytes(terms); }
     uint64_t granted() const noexcept { return granted_; }
 

@@ -116,6 +116,7 @@ struct alignas(64) Request : ListNode<>, ListNode<WriterTag> {
     // Immutable once the channel is created.
     Channel* channel = nullptr;
     std::byte* slot = nullptr;
+    uint32_t slot_lkey = 0;
     uint16_t index = 0;
 
     State state = State::kReceiving;

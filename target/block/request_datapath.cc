@@ -85,7 +85,7 @@ void Channel::interpret(Request& request) noexcept {
     uint32_t room = long_answer(request.command, luns.size());
     if (room > 0 && request.admin_bytes == 0 && !obtain(request, room, Part::kAdmin)) return;
     wire::MutableBytes answer{request.slot + kSlotAdmin, kSlotAdminBytes};
-    request.data_lkey = arena_->lkey();
+    request.data_lkey = request.slot_lkey;
     if (request.admin_bytes > 0) {
         answer = {request.admin, request.admin_bytes};
         request.data_lkey = lane_.arena().pool(Part::kAdmin).lkey();

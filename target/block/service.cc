@@ -41,6 +41,7 @@ Service::Service(std::vector<reactor::Reactor*> reactors, volume::VolumeSet& vol
                  .silence_probe = options.silence_probe,
                  .silence_max = options.silence_max,
                  .take_timeout = options.take_timeout,
+                 .pending_auth_max = options.pending_auth_max,
                  .secrets = options.secrets,
                  .boot_id = options.boot_id}) {}
 

@@ -38,6 +38,7 @@ class Service {
         Nanoseconds silence_probe = kSilenceProbe;  // for initiators without keep-alive
         Nanoseconds silence_max = kSilenceMax;
         Nanoseconds take_timeout = kTakeTimeout;
+        size_t pending_auth_max = kPendingAuthMax;
         // The cache of volumes; nullptr: none. Belongs to the first reactor; outlives the service.
         cache::Cache* cache = nullptr;
         std::shared_ptr<const auth::SecretBook> secrets;  // nullptr: no authentication

@@ -20,6 +20,7 @@ SessionTable::SessionTable(Service& service, reactor::Reactor& reactor, Options 
     : service_(service),
       reactor_(reactor),
       options_(options),
+      pending_places_(options.pending_auth_max, kEvictedMax),
       places_(options.limits),
       secrets_(options.secrets),
       next_epoch_(options.epoch_base + 1),
@@ -87,43 +88,45 @@ SessionTable::Sessions::iterator SessionTable::find(const wire::LoginRequest& lo
 
 void SessionTable::begin_authentication(Pending pending) {
     // Closing and refused channels keep their memory until they are gone.
-    const bool full = pending_auth_.size() + refused_.size() >= kPendingAuthMax + kEvictedMax + kRefusedMax;
+    const bool full =
+        pending_auth_.size() + refused_.size() >= options_.pending_auth_max + kEvictedMax + kRefusedMax;
     fabric::PendingPlaces::Taken taken;
-    if (!full) taken = pending_sources_.take(fabric::source_of(pending.request->peer()), reactor_.now());
+    if (!full) taken = pending_places_.take(fabric::source_of(pending.request->peer()));
     if (taken.place == 0)
         return refuse(pending, {WSS_SRP_REJ_INSUFFICIENT_RESOURCES,
                                 "too many initiators are authenticating at this moment; try again"});
-    pending.place = taken.place;
-    for (const Pending& each : pending_auth_)
-        if (each.place == taken.evicted) close_soon(each.record, "too many authentications are pending");
+    if (taken.evicted != 0)
+        close_soon(pending_auth_.at(taken.evicted).record, "too many authentications are pending");
     auto session = find(pending.login);
     // By the time of the proof, the session to join may be gone or replaced. Then the epochs differ.
     const bool joins = pending.login.multi_channel && session != sessions_.end();
     auto record = make_record(pending, joins ? session->epoch : next_epoch_++);
     std::copy_n(pending.request->data().begin(), record->login_request.size(), record->login_request.begin());
     record->secrets = secrets_;
+    record->place = taken.place;
     accept(pending, record,
            pending.login.multi_channel ? wire::MultiChannelResult::kMaintained
                                        : wire::MultiChannelResult::kNoChannels);
     pending.record = std::move(record);
     pending.deadline = reactor_.now() + kAuthTimeout;
-    pending_auth_.push_back(std::move(pending));
+    pending_auth_.emplace(taken.place, std::move(pending));
     set_timer();
 }
 
 void SessionTable::authenticated(const std::shared_ptr<ChannelRecord>& record, const std::string& name,
                                  const Secret& secret) {
-    auto found = std::find_if(pending_auth_.begin(), pending_auth_.end(),
-                              [&](const Pending& each) { return each.record == record; });
-    if (found == pending_auth_.end() || pending_sources_.is_evicted(found->place)) return;
-    pending_sources_.proven(found->place);
-    Pending pending = std::move(*found);
-    pending_auth_.erase(found);
+    if (record->place == 0 || pending_places_.is_evicted(record->place)) return;
+    pending_places_.proven(record->place);
+    Pending pending = std::move(pending_auth_.extract(std::exchange(record->place, 0)).mapped());
     record->name = name;
     record->secret = secret;
     if (withdrawn(record))
         return refuse(pending, {WSS_SRP_REJ_UNABLE_TO_ESTABLISH, "this initiator's secret was withdrawn"});
     if (stopping_) return refuse(pending, {WSS_SRP_REJ_UNABLE_TO_ESTABLISH, "the target is shutting down"});
+    record->has_receives = receives_.take(record->terms);
+    if (!record->has_receives)
+        return refuse(pending, {WSS_SRP_REJ_INSUFFICIENT_RESOURCES,
+                                "other channels took the target's receive memory; try again"});
     if (pending.login.multi_channel) return join(std::move(pending));
     log_in(std::move(pending));
 }
@@ -131,11 +134,9 @@ void SessionTable::authenticated(const std::shared_ptr<ChannelRecord>& record, c
 // Called when a channel ends before it has a session.
 void SessionTable::pending_auth_gone(const std::shared_ptr<ChannelRecord>& record) {
     past_.add(record->counters);
-    auto found = std::find_if(pending_auth_.begin(), pending_auth_.end(),
-                              [&](const Pending& each) { return each.record == record; });
-    if (found != pending_auth_.end()) {
-        pending_sources_.left(found->place);
-        pending_auth_.erase(found);
+    if (record->place != 0) {
+        pending_places_.left(record->place);
+        pending_auth_.erase(record->place);
     }
     refused_.remove_if([&](const Refused& each) { return each.record == record; });
     for (Session& session : sessions_)
@@ -146,8 +147,8 @@ void SessionTable::pending_auth_gone(const std::shared_ptr<ChannelRecord>& recor
 void SessionTable::check_pending_auth(Nanoseconds now, bool close_all) {
     for (const Refused& refused : refused_)
         if (close_all || now >= refused.deadline) close_soon(refused.record, "the initiator was refused");
-    for (const Pending& pending : pending_auth_) {
-        if (!close_all && now < pending.deadline) continue;
+    for (const auto& [place, pending] : pending_auth_) {
+        if (!close_all && now < pending.deadline) return;  // the others are newer
         close_soon(pending.record, "the initiator did not authenticate");
     }
 }
@@ -237,7 +238,10 @@ void SessionTable::start_session(Pending pending, wire::MultiChannelResult resul
 void SessionTable::add_channel(Session& session, Pending pending, wire::MultiChannelResult result) {
     const bool accepted = pending.record != nullptr;
     auto record = accepted ? pending.record : make_record(pending, session.epoch);
-    if (!accepted) record->name = to_string(session.initiator);
+    if (!accepted) {
+        record->name = to_string(session.initiator);
+        record->has_receives = receives_.take(record->terms);
+    }
     record->speaks = session.channels.empty();
     record->session_id = session.id;
     session.channels.push_back(record);
@@ -257,7 +261,7 @@ std::shared_ptr<ChannelRecord> SessionTable::make_record(const Pending& pending,
     record->peer = pending.request->peer();
     record->source = fabric::source_of(record->peer);
     record->terms = pending.terms;
-    receives_.grant(record->terms);
+    receives_.lower(record->terms);
     record->last_heard_ns = reactor_.now().count;
     if (cache::Cache* cache = service_.cache()) record->losses_at_login = cache->storage_nodes().losses();
     return record;
@@ -312,7 +316,7 @@ void SessionTable::close_channels(Session& session, const char* why, bool gently
 }
 
 void SessionTable::channel_gone(const std::shared_ptr<ChannelRecord>& record) {
-    receives_.give_back(record->terms);
+    if (record->has_receives) receives_.give_back(record->terms);
     if (record->session_id == 0) return pending_auth_gone(record);
     places_.remove_channel(record->source);
     auto session = std::find_if(sessions_.begin(), sessions_.end(),

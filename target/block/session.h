@@ -20,8 +20,9 @@
 //      name. It has a channel, which accepts only authentication messages, and no session. After the proof,
 //      the connection is handled as a login by N1 and N2. A nexus belongs to the name that opened it: other
 //      names can neither end its session nor join it.
-//  N5  Unauthenticated peers cannot keep others out: at most kPendingAuthMax authentications are pending, and
-//      a new one evicts another (lib/fabric/pending_places.h).
+//  N5  Unauthenticated peers cannot keep others out: at most pending_auth_max authentications are pending,
+//      and a new one evicts another (lib/fabric/pending_places.h). Until its proof, a channel has kAuthSlots
+//      receive slots, and takes nothing of the receive budget.
 //  N6  A channel that was refused after its proof receives the reason. It is closed if it has not ended
 //      within drain_timeout, when kRefusedMax newer ones wait as well, or when the target stops.
 //  N7  The number of sessions of a name, and of a source, is bounded (session_places.h).
@@ -31,6 +32,7 @@
 #include <atomic>
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -64,6 +66,9 @@ struct ChannelRecord {
     std::string peer;
     std::string source;  // of the peer
     ChannelTerms terms;
+    // Belong to reactor 0.
+    fabric::PendingPlaces::Place place = 0;  // N5; 0: its authentication is not pending
+    bool has_receives = false;               // its receive memory is taken from the budget
     // For a channel that must authenticate: the login request as received, and the secrets for the check.
     std::array<std::byte, sizeof(wss_srp_login_req)> login_request{};
     std::shared_ptr<const auth::SecretBook> secrets;
@@ -109,6 +114,7 @@ class SessionTable {
         Nanoseconds silence_probe = kSilenceProbe;
         Nanoseconds silence_max = kSilenceMax;
         Nanoseconds take_timeout = kTakeTimeout;
+        size_t pending_auth_max = kPendingAuthMax;
         std::shared_ptr<const auth::SecretBook> secrets;  // nullptr: no authentication
         uint32_t boot_id = 0;                             // sent to initiators; see Service::Options
     };
@@ -147,7 +153,6 @@ class SessionTable {
         ChannelTerms terms;
         size_t fabric_index = 0;
         Nanoseconds deadline;
-        fabric::PendingPlaces::Place place = 0;  // N5; freed when the channel is gone or authenticated
     };
     struct Session {
         uint64_t id = 0;
@@ -202,8 +207,8 @@ class SessionTable {
     const Options options_;
 
     Sessions sessions_;
-    std::list<Pending> pending_auth_;  // N4, oldest first; deadline is set
-    fabric::PendingPlaces pending_sources_{kPendingAuthMax, kEvictedMax};  // of pending_auth_
+    std::map<fabric::PendingPlaces::Place, Pending> pending_auth_;  // N4; deadline is set
+    fabric::PendingPlaces pending_places_;
     struct Refused {
         std::shared_ptr<ChannelRecord> record;
         Nanoseconds deadline;

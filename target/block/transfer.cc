@@ -180,6 +180,7 @@ void Channel::begin_done(Request& request) noexcept {
     end_done();
     done_.work = &add(fabric::Op::kWriteImmediate, nullptr, 0, 0);
     done_.text = request.slot + kSlotAnswer;
+    done_.lkey = request.slot_lkey;
     done_.tags[0] = static_cast<uint16_t>(request.command.tag);
     done_.credits = take_credits_to_return();
     done_.count = 1;
@@ -207,7 +208,7 @@ void Channel::end_done() noexcept {
     size_t length =
         wire::encode_done(done_.credits, {done_.tags.data(), count}, {done_.text, kSlotAnswerBytes});
     fabric::Segment& segment = segments_[static_cast<size_t>(&work - batch_.data())];
-    segment = {done_.text, static_cast<uint32_t>(length), arena_->lkey()};
+    segment = {done_.text, static_cast<uint32_t>(length), done_.lkey};
     work.op = fabric::Op::kSend;
     work.segments = {&segment, 1};
     work.inlined = true;
@@ -240,7 +241,7 @@ void Channel::build_message(Request& request) noexcept {
     WSS_ASSERT(length > 0, "the slot has room for every response");
     uint32_t rkey = terms_.remote_invalidate() ? first_rkey(request.command) : 0;
     fabric::WorkRequest& work = add(rkey != 0 ? fabric::Op::kSendInvalidate : fabric::Op::kSend, text,
-                                    static_cast<uint32_t>(length), arena_->lkey());
+                                    static_cast<uint32_t>(length), request.slot_lkey);
     work.immediate = rkey;
     work.inlined = length <= inline_max_;
     counters_.sends.add();
@@ -255,7 +256,7 @@ void Channel::build_message(Request& request) noexcept {
 // Sends the complete message in the slot. It carries no credits: authentication uses none, and a RETRY
 // implicitly returns the credit of its command.
 void Channel::build_ready(Request& request) noexcept {
-    signal(add(fabric::Op::kSend, request.slot + kSlotAnswer, request.ready_bytes, arena_->lkey()),
+    signal(add(fabric::Op::kSend, request.slot + kSlotAnswer, request.ready_bytes, request.slot_lkey),
            reinterpret_cast<uint64_t>(&request));
     request.answer_waits = true;
     counters_.sends.add();
@@ -269,7 +270,7 @@ void Channel::build_short() noexcept {
         short_head_ = (short_head_ + 1) % kShortQueue;
         --short_count_;
         fabric::WorkRequest& work =
-            add(fabric::Op::kSend, payload.bytes.data(), sizeof(ShortBytes), arena_->lkey());
+            add(fabric::Op::kSend, payload.bytes.data(), sizeof(ShortBytes), messages_->lkey());
         work.inlined = inlined;
         short_busy_ = !inlined;
         // The last message of a connection must complete before the connection is closed.

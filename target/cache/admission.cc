@@ -181,7 +181,7 @@ wire::CacheWelcome Admission::welcome_for(const EngineLink::Identity& identity) 
 
 void Admission::ask_for_proof(fabric::ConnectRequest& request,
                               const EngineLink::Applicant& applicant) noexcept {
-    const auto taken = places_.take(fabric::source_of(request.peer()), reactor_.clock().now());
+    const auto taken = places_.take(fabric::source_of(request.peer()));
     if (taken.place == 0) {
         refuse_engine(request.peer(), "too many cache engines are being authenticated");
         return request.reject({});

@@ -31,8 +31,8 @@ constexpr size_t kAddressesMax = 16;
 // Maximum number of connections pending authentication as engines. Each holds the memory of a link. One more
 // connection evicts another (lib/fabric/pending_places.h). The second limit is for evicted connections that
 // are still closing.
-constexpr size_t kEnginesPendingMax = 16;
-constexpr size_t kEnginesEvictedMax = 16;
+constexpr size_t kEnginesPendingMax = 256;
+constexpr size_t kEnginesEvictedMax = 256;
 // Time within which an engine must authenticate.
 constexpr Nanoseconds kEngineProofMax = from_s(4);
 // Maximum number of volumes of one real storage.

@@ -19,6 +19,7 @@ from .programs import BUILD, Target, run, run_under_nbdkit
 WSSCTL = BUILD / "wssctl"
 ELSEWHERE = ["127.0.0.2"]
 MANY_HOSTS = [f"127.0.1.{number}" for number in range(1, 201)]
+MORE_HOSTS = [f"127.{number // 250 + 1}.1.{number % 250 + 1}" for number in range(3000)]  # than the target has places
 SOCKETS = 1400  # number of connections that the flood keeps open
 
 
@@ -72,8 +73,9 @@ class Flood:
         self.thread.join()
 
 
-@pytest.mark.parametrize("speaks, sources", [(False, ELSEWHERE), (True, ELSEWHERE), (False, MANY_HOSTS), (True, MANY_HOSTS)],
-                         ids=["idle sockets", "logins without a proof", "idle sockets of 200 hosts", "logins without a proof of 200 hosts"])
+@pytest.mark.parametrize("speaks, sources", [(False, ELSEWHERE), (True, ELSEWHERE), (False, MANY_HOSTS), (True, MANY_HOSTS), (True, MORE_HOSTS)],
+                         ids=["idle sockets", "logins without a proof", "idle sockets of 200 hosts", "logins without a proof of 200 hosts",
+                              "logins without a proof of 3000 hosts"])
 def test_logins_from_other_hosts_succeed_during_a_flood(tmp_path, speaks, sources):
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < 2 * SOCKETS:

@@ -46,17 +46,17 @@ void StreamListener::admit(Descriptor socket) noexcept {
     poller_.set_deadline(*arrival, poller_.now() + kMessageWithin);
     sources_.add(arrival->source_);
     arrivals_.push_back(std::move(arrival));
-    // A source above its limit holds more than all others together.
+    // A source above its limit holds more than all others together, so it has sockets in the older half.
     const bool greedy = sources_.of(arrivals_.back()->source_) > kArrivalsPerSource;
     if (greedy || arrivals_.size() > kArrivalsMax) evict_one();
 }
 
 void StreamListener::evict_one() noexcept {
     const size_t most = sources_.most();
-    auto found = std::find_if(arrivals_.begin(), arrivals_.end(),
+    const auto older_half = arrivals_.begin() + static_cast<ptrdiff_t>((arrivals_.size() + 1) / 2);
+    auto found = std::find_if(arrivals_.begin(), older_half,
                               [&](const auto& one) { return sources_.of(one->source_) == most; });
-    WSS_ASSERT(found != arrivals_.end(), "a source that is counted has an arrival");
-    take(**found);
+    take(found == older_half ? *arrivals_.front() : **found);
 }
 
 void StreamListener::on_deadline() noexcept {

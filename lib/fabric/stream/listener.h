@@ -3,8 +3,8 @@
 // its hello and then becomes a connect request. Time that this process loses, because the machine is busy or
 // other handshakes run first, does not count: the listener closes an expired socket only after it has
 // examined the data that the socket has received. Connections that send nothing take a bounded amount of
-// memory and descriptors: a newcomer displaces the oldest socket among the sources that hold the most
-// (sources.h).
+// memory and descriptors: of the older half of the sockets, a newcomer displaces the oldest one of the
+// sources that hold the most (sources.h).
 #pragma once
 
 #include <memory>
@@ -70,7 +70,7 @@ class StreamListener : public Listener, private Watched {
     void on_deadline() noexcept override;
     std::unique_ptr<Arrival> take(const Arrival& arrival) noexcept;
     void admit(Descriptor socket) noexcept;
-    void evict_one() noexcept;  // evicts the oldest among the sources that hold the most
+    void evict_one() noexcept;
 
     EventPoller& poller_;
     ListenHandler& handler_;

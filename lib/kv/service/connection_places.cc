@@ -15,23 +15,28 @@ static bool may_log(const std::string& source) {
 }
 
 bool ConnectionPlaces::take(Peer& peer, const std::string& source, Nanoseconds now) {
-    fabric::PendingPlaces::Taken taken;
-    if (sources_of_.size() < kPeersMax && counts_.of(source) < kPeersPerSource)
-        taken = places_.take(source, now);
-    if (taken.place == 0) {
-        ++counters_.refused;
-        if (may_log(source))
-            log::warning(
-                "key-value service: {}: connection refused: {} are open, {} of them from this source", source,
-                sources_of_.size(), counts_.of(source));
-        return false;
-    }
-    for (Pending& each : pending_)
-        if (each.place == taken.evicted) close(each, "too many connections without a greeting");
+    if (sources_of_.size() >= kPeersMax) return refuse(source, fmt::format("{} are open", kPeersMax));
+    if (counts_.of(source) >= kPeersPerSource)
+        return refuse(source, fmt::format("{} are open from this source", kPeersPerSource));
+    const auto taken = places_.take(source);
+    if (taken.place == 0)
+        return refuse(source, fmt::format("{} without a greeting are open, and {} more are being closed",
+                                          kPendingMax, kPendingLeaving));
+    if (taken.evicted != 0)
+        for (Pending& each : pending_)
+            if (each.place == taken.evicted) close(each, "too many connections without a greeting");
     pending_.push_back({&peer, taken.place, now});
     sources_of_.emplace(&peer, source);
     counts_.add(source);
     return true;
+}
+
+// `limit` describes the limit that the connections have reached.
+bool ConnectionPlaces::refuse(const std::string& source, const std::string& limit) {
+    ++counters_.refused;
+    if (may_log(source))
+        log::warning("key-value service: {}: connection refused: {}, the limit", source, limit);
+    return false;
 }
 
 void ConnectionPlaces::greeted(Peer& peer) {

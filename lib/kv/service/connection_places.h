@@ -2,9 +2,8 @@
 // ConnectionPlaces: limits the connections that a partition accepts, in total and per source, and the time
 // within which a connection must send its greeting.
 //
-// Connections that have not sent a greeting share a few places (lib/fabric/pending_places.h). Each keeps its
-// place for at most kGreetWithin. A source that connects and sends nothing therefore displaces its own
-// connections, and cannot keep other sources out.
+// Connections that have not sent a greeting share kPendingMax places (lib/fabric/pending_places.h). Each
+// keeps its place for at most kGreetWithin, and at least until half as many newer ones have arrived.
 //
 // Thread-safety: none; belongs to the partition's reactor.
 #pragma once
@@ -22,8 +21,8 @@ namespace wss::kv {
 
 constexpr size_t kPeersMax = 4096;
 constexpr size_t kPeersPerSource = kPeersMax / 4;
-constexpr size_t kPendingMax = 256;
-constexpr size_t kPendingLeaving = 256;  // evicted, but not closed yet
+constexpr size_t kPendingMax = 512;
+constexpr size_t kPendingLeaving = 512;  // evicted, but not closed yet
 constexpr Nanoseconds kGreetWithin = from_s(5);
 
 class ConnectionPlaces {
@@ -48,6 +47,7 @@ class ConnectionPlaces {
         bool closing = false;
     };
     std::list<Pending>::iterator find_pending(const Peer& peer);
+    bool refuse(const std::string& source, const std::string& limit);
     void close(Pending& pending, const char* why);
 
     std::map<const Peer*, std::string> sources_of_;  // all connections

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Authentication against a peer that uses only the wire codecs, and that is honest, lies, replays or changes
 // messages.
+#include <algorithm>
 #include <set>
 
 #include "tests/unit/target/prover.h"
@@ -19,16 +20,6 @@ class Authentication : public ::testing::Test {
     }
     // Clears Alice's failures, so that a test of refusals does not become one of suspensions.
     void forgive() { world.service().sessions().auth_failures().proven("127.0.0.1", "alice"); }
-    // Logs in as Alice, and retries while the target requests it; all peers are one source here.
-    bool logs_in_soon(uint8_t port) {
-        SystemClock clock;
-        const Nanoseconds deadline = clock.now() + from_s(1);
-        while (clock.now() < deadline) {
-            Prove alice(world, port);
-            if (!alice.client->refused() && alice.run("alice", kAlice).granted) return true;
-        }
-        return false;
-    }
     World world{guarded()};
 };
 
@@ -197,8 +188,9 @@ TEST_F(Authentication, a_session_is_ended_only_by_a_login_of_its_own_initiator) 
 
 TEST_F(Authentication, too_many_pending_authentications_evict_the_oldest_and_the_others_keep_their_time) {
     std::vector<std::unique_ptr<Prove>> idle;
-    for (uint32_t i = 0; i < kPendingAuthMax; ++i) idle.push_back(std::make_unique<Prove>(world, uint8_t(i)));
-    EXPECT_TRUE(logs_in_soon(77)) << "unauthenticated peers lock out no initiator";
+    for (uint32_t i = 0; i < kPendingHere; ++i) idle.push_back(std::make_unique<Prove>(world, uint8_t(i)));
+    EXPECT_TRUE(Prove(world, 77).run("alice", kAlice).granted)
+        << "unauthenticated peers lock out no initiator";
     EXPECT_TRUE(idle[0]->ends());
     EXPECT_FALSE(idle[1]->client->closed());
     EXPECT_TRUE(idle[1]->run("bob", kBob).granted) << "a kept place remains valid";
@@ -207,14 +199,29 @@ TEST_F(Authentication, too_many_pending_authentications_evict_the_oldest_and_the
 
 TEST_F(Authentication, logins_succeed_while_unauthenticated_peers_connect_faster_than_they_expire) {
     std::vector<std::unique_ptr<Prove>> idle;
-    for (uint32_t i = 0; i < 5 * kPendingAuthMax; ++i) {
+    for (uint32_t i = 0; i < 5 * kPendingHere; ++i) {
         idle.push_back(std::make_unique<Prove>(world, uint8_t(i)));
         if (i % 8 != 0) continue;
-        ASSERT_TRUE(logs_in_soon(200)) << i << " unauthenticated peers so far";
+        ASSERT_TRUE(Prove(world, 200).run("alice", kAlice).granted) << i << " unauthenticated peers so far";
     }
-    size_t open = 0;
-    for (const auto& each : idle) open += each->client->established() && !each->client->closed();
-    EXPECT_LE(open, kPendingAuthMax + kEvictedMax);
+    EXPECT_TRUE(world.until([&] {
+        return std::count_if(idle.begin(), idle.end(), [](const auto& each) {
+                   return each->client->established() && !each->client->closed();
+               }) <= kPendingHere;
+    }));
+}
+
+TEST_F(Authentication, every_credit_can_be_used_right_after_the_proof) {
+    Prove alice(world, 1);
+    ASSERT_TRUE(alice.run("alice", kAlice).granted);
+    std::vector<uint64_t> tags;
+    for (uint32_t i = 0; i < alice.client->login().credits; ++i)
+        tags.push_back(alice.client->start(0, cdb_read16(i, 1), wire::CommandRequest::Direction::kIn,
+                                           {alice.client->remote(0, 512)}));
+    EXPECT_TRUE(world.until([&] {
+        return std::all_of(tags.begin(), tags.end(),
+                           [&](uint64_t tag) { return alice.client->answered(tag); });
+    }));
 }
 
 static std::shared_ptr<const auth::SecretBook> book(std::vector<NamedSecret> secrets) {

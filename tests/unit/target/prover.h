@@ -14,10 +14,14 @@ inline const Secret kAlice("the secret of alice");
 inline const Secret kBob("the secret of bob 12");
 
 // The names in `version_1` may use version 1 of the authentication.
+// Few, because target and initiators share the descriptors of one process.
+constexpr uint32_t kPendingHere = 32;
+
 inline WorldOptions guarded(std::vector<std::string> version_1 = {}) {
     WorldOptions options;
     options.service.secrets = std::make_shared<const auth::SecretBook>(
         "vault", std::vector<NamedSecret>{{"alice", kAlice}, {"bob", kBob}}, std::move(version_1));
+    options.service.pending_auth_max = kPendingHere;
     return options;
 }
 

@@ -13,7 +13,8 @@ constexpr ChannelTerms kTerms{.credits = kCreditsDefault, .max_it_iu = kIuMax};
 class Receives : public ::testing::Test {
   protected:
     ChannelTerms grant(ChannelTerms terms = kTerms) {
-        budget_.grant(terms);
+        budget_.lower(terms);
+        EXPECT_TRUE(budget_.take(terms));
         granted_.push_back(terms);
         return terms;
     }
@@ -40,6 +41,22 @@ TEST_F(Receives, are_limited_across_all_channels) {
     while (granted_.size() < kChannelsMax && budget_.has_room(kTerms)) grant();
     EXPECT_LT(granted_.size(), kChannelsMax);
     EXPECT_LE(budget_.granted(), kReceiveBytesMax);
+}
+
+TEST_F(Receives, of_channels_that_have_not_authenticated_reduce_no_credits_of_others) {
+    ChannelTerms pending = kTerms;
+    for (int i = 0; i < 1000; ++i) budget_.lower(pending);
+    EXPECT_EQ(grant().credits, kCreditsDefault);
+}
+
+TEST_F(Receives, that_others_have_taken_before_the_proof_are_refused_and_the_next_login_fits) {
+    ChannelTerms pending = kTerms;
+    budget_.lower(pending);
+    for (int i = 0; i < 1000; ++i) grant();
+    EXPECT_FALSE(budget_.take(pending));
+    budget_.lower(pending);
+    EXPECT_EQ(pending.credits, kCreditsFloor);
+    EXPECT_TRUE(budget_.take(pending));
 }
 
 TEST_F(Receives, are_returned_with_the_channel) {
