@@ -73,6 +73,10 @@ const char *wss_logout_reason(const struct wss_srp_t_logout *logout, u32 bytes)
 		return "the target refused a message that was not negotiated";
 	case WSS_SRP_LOGOUT_NOT_AUTHENTICATED:
 		return "the target refused a message of the authentication: an older target does not know version 2";
+	case WSS_SRP_LOGOUT_ENDED:
+		return "an operator of the target ended the session";
+	case WSS_SRP_LOGOUT_SHUTDOWN:
+		return "the target is shutting down";
 	default:
 		return "the target logged out";
 	}

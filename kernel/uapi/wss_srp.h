@@ -364,6 +364,8 @@ enum wss_srp_logout_reason {
 	WSS_SRP_LOGOUT_BEYOND_CREDITS = 0x57530002,
 	WSS_SRP_LOGOUT_NOT_AGREED = 0x57530003,
 	WSS_SRP_LOGOUT_NOT_AUTHENTICATED = 0x57530004,
+	WSS_SRP_LOGOUT_ENDED = 0x57530005, /* by an operator of the target */
+	WSS_SRP_LOGOUT_SHUTDOWN = 0x57530006,
 };
 
 struct wss_srp_t_logout {

@@ -259,6 +259,10 @@ std::string_view logout_reason(uint32_t reason) {
             return "a message that was not negotiated";
         case WSS_SRP_LOGOUT_NOT_AUTHENTICATED:
             return "another message during authentication";
+        case WSS_SRP_LOGOUT_ENDED:
+            return "an operator ended the session";
+        case WSS_SRP_LOGOUT_SHUTDOWN:
+            return "the target is shutting down";
         default:
             return "no reason given";
     }

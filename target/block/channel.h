@@ -61,7 +61,7 @@ class Channel final : public fabric::ConnectionHandler,
     // Ends the connection now. Later calls have no effect.
     void close(std::string_view why) noexcept;
     // Completes the commands in flight, then closes.
-    void drain(std::string_view why, wss_srp_logout_reason reason = WSS_SRP_LOGOUT_NO_REASON) noexcept;
+    void drain(std::string_view why, wss_srp_logout_reason reason) noexcept;
 
     // Posts the work requests of this turn; returns their number.
     size_t flush() noexcept;

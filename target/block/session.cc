@@ -210,7 +210,7 @@ void SessionTable::fence(Session& session, Pending pending) {
                                     "a newer login of the same initiator has replaced this one"});
     pending.deadline = reactor_.now() + options_.fence_timeout;
     session.successor = std::move(pending);
-    close_channels(session, "the initiator logged in again", false);
+    close_channels(session, "the initiator logged in again");
     set_timer();
 }
 
@@ -306,12 +306,16 @@ void SessionTable::close_soon(const std::shared_ptr<ChannelRecord>& record, cons
     });
 }
 
-void SessionTable::close_channels(Session& session, const char* why, bool gently) {
+void SessionTable::close_channels(Session& session, const char* why) {
+    session.closing = true;
+    for (const auto& record : session.channels) close_soon(record, why);
+}
+
+void SessionTable::drain_channels(Session& session, const char* why, wss_srp_logout_reason reason) {
     session.closing = true;
     for (const auto& record : session.channels)
-        service_.worker(record->worker).reactor().post([record, why, gently] {
-            if (record->channel == nullptr) return;
-            gently ? record->channel->drain(why) : record->channel->close(why);
+        service_.worker(record->worker).reactor().post([record, why, reason] {
+            if (record->channel != nullptr) record->channel->drain(why, reason);
         });
 }
 
@@ -364,7 +368,8 @@ void SessionTable::stop(std::function<void()> done) {
     stopped_ = std::move(done);
     check_pending_auth(reactor_.now(), true);
     stop_gently_until_ = reactor_.now() + kStopGently;
-    for (Session& session : sessions_) close_channels(session, "the target is shutting down", true);
+    for (Session& session : sessions_)
+        drain_channels(session, "the target is shutting down", WSS_SRP_LOGOUT_SHUTDOWN);
     set_timer();
 }
 
@@ -381,7 +386,7 @@ void SessionTable::tick(void* self) noexcept {
     if (gentle_is_over) table.stop_gently_until_ = now + kStopGently;
     table.check_pending_auth(now, table.stopping_);
     for (Session& session : table.sessions_) {
-        if (gentle_is_over) table.close_channels(session, "the target is shutting down", false);
+        if (gentle_is_over) table.close_channels(session, "the target is shutting down");
         table.check_timeouts(session, now);
     }
     table.set_timer();
@@ -430,7 +435,7 @@ void SessionTable::check_silence(Session& session, Nanoseconds now) {
         if (may_log(session.source))
             log::warning("initiator {} was silent for {} ms: closing its session",
                          to_string(session.initiator), limit.count / 1'000'000);
-        return close_channels(session, "the initiator was silent", false);
+        return close_channels(session, "the initiator was silent");
     }
     if (keepalive || silent < options_.silence_probe || session.probed.count > heard_ns) return;
     session.probed = now;
@@ -463,7 +468,7 @@ size_t SessionTable::set_secrets(std::shared_ptr<const auth::SecretBook> secrets
             continue;
         log::warning("audit: session ended: initiator='{}' port={}: its secret was withdrawn", session.name,
                      to_string(session.initiator));
-        close_channels(session, "the initiator's secret was withdrawn", false);
+        close_channels(session, "the initiator's secret was withdrawn");
         ++ended;
     }
     return ended;
@@ -476,7 +481,7 @@ size_t SessionTable::end(const std::string& initiator) {
         if (session.closing || (initiator != port && (session.name.empty() || initiator != session.name)))
             continue;
         log::warning("audit: session ended: initiator='{}' port={}: by the operator", session.name, port);
-        close_channels(session, "the operator ended the session", true);
+        drain_channels(session, "the operator ended the session", WSS_SRP_LOGOUT_ENDED);
         ++ended;
     }
     return ended;

@@ -192,7 +192,9 @@ class SessionTable {
     void fence(Session& session, Pending pending);
     // Posted to the channel's reactor.
     void close_soon(const std::shared_ptr<ChannelRecord>& record, const char* why);
-    void close_channels(Session& session, const char* why, bool gently);
+    void close_channels(Session& session, const char* why);
+    // Lets the channels complete their commands in flight, and sends `reason` to the initiator.
+    void drain_channels(Session& session, const char* why, wss_srp_logout_reason reason);
     void session_gone(Sessions::iterator session);
     static void tick(void* self) noexcept;
     void check_timeouts(Session& session, Nanoseconds now);

@@ -285,6 +285,10 @@ TEST_F(Authentication, a_session_that_is_ended_by_name_can_log_in_again) {
     world.service().end_session("alice", [&](size_t count) { ended = count; });
     EXPECT_TRUE(alice.ends());
     EXPECT_EQ(ended, 1u);
+    ASSERT_FALSE(alice.client->others.empty());
+    wire::TargetLogout logout;
+    EXPECT_EQ(wire::parse_target_logout(alice.client->others.back(), logout), wire::ParseError::kNone);
+    EXPECT_EQ(logout.reason, uint32_t{WSS_SRP_LOGOUT_ENDED});
     EXPECT_FALSE(bob.client->closed());
     EXPECT_TRUE(Prove(world, 1).run("alice", kAlice).granted);
 }
