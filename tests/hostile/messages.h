@@ -15,6 +15,9 @@ namespace wss::hostile {
 // Length of the longest message. It is longer than any that a target of block storage accepts.
 constexpr size_t kMessageMax = 16 * 1024 + WSS_SRP_MAX_IT_IU_LEN + 512;
 
+// LUN of the volume whose data the tests verify. No attacker writes to it.
+constexpr uint64_t kGoodLun = 5000;
+
 using Message = std::array<std::byte, kMessageMax>;
 
 // Memory of the attacker that the target may access. Messages may describe it incorrectly.

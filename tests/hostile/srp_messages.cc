@@ -14,7 +14,7 @@ using std::byte;
 constexpr uint8_t kOpcodes[] = {0x00, 0x03, 0x08, 0x0a, 0x12, 0x1a, 0x1b, 0x25, 0x28, 0x2a, 0x2f,
                                 0x35, 0x41, 0x42, 0x5a, 0x5e, 0x5f, 0x88, 0x89, 0x8a, 0x8f, 0x91,
                                 0x93, 0x9e, 0xa0, 0xa3, 0xa8, 0xaa, 0xaf, 0x55, 0x7f, 0xc0};
-constexpr uint64_t kVolumeBlocks = 32768;  // size of the attacked volumes
+constexpr uint64_t kVolumeBlocks = 32768;  // of the attacked volumes
 // Longer than any message that a target accepts.
 constexpr size_t kLengthMax = WSS_SRP_MAX_IT_IU_LEN + 512;
 constexpr size_t kHeadBytes = 80;
@@ -46,7 +46,7 @@ class SrpSource final : public MessageSource {
 };
 
 uint64_t SrpSource::lun() {
-    // LUNs 0 and 1 exist. The LUN of the volume that the test verifies is never chosen.
+    // LUNs 0 and 1 exist. kGoodLun is never returned.
     return random_.chance(16) ? random_.below(1000) : random_.below(3);
 }
 
@@ -63,8 +63,7 @@ void SrpSource::fill_cdb(std::span<byte, 16> cdb) {
     if (random_.chance(10)) return;
     cdb[0] = byte{kOpcodes[random_.below(std::size(kOpcodes))]};
     if (random_.chance(8)) return;
-    // Most commands have their LBA and length in these fields. Some of the values are beyond the end of the
-    // volume.
+    // Most commands have their LBA and length in these fields. Some values are beyond the end of the volume.
     const uint64_t lba = random_.chance(4) ? random_.next() : random_.below(kVolumeBlocks + 8);
     const uint32_t blocks = static_cast<uint32_t>(random_.chance(16) ? random_.next() : random_.below(300));
     const auto group = static_cast<uint8_t>(cdb[0]) >> 5;
@@ -113,8 +112,8 @@ size_t SrpSource::immediate(Message& out) {
     return head + (random_.chance(16) ? random_.below(length) : length);
 }
 
-// A table of which most descriptors are outside the message: the target must fetch them from memory that the
-// attacker may change.
+// Most descriptors are outside the message: the target must fetch them from memory that the attacker may
+// change.
 size_t SrpSource::table_elsewhere(Message& out) {
     wire::RemoteBuffer one = buffer(512);
     std::array<byte, 16> cdb;

@@ -29,7 +29,7 @@ class BlockWorld:
         addresses = [*self.cluster.serve.values(), *self.cluster.join.values()]
         self.actions: list[Action] = [*volume_actions(self.cluster), *cache_actions(self.cluster), *restart_actions(self.cluster),
                                       *signal_actions(self.processes, self._may_end, self._started), *storage_actions(self.cluster),
-                                      hostile_action(build / "wss-attack", addresses)]
+                                      hostile_action(build / "wss-attack", addresses, "srp")]
         self.ends = 0
 
     def start(self) -> None:

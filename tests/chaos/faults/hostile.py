@@ -17,7 +17,7 @@ from ..actions import FAULT, Action
 from ..problems import Problem
 
 
-def hostile_action(attack: Path, addresses: list[str], *protocol: str) -> Action:
+def hostile_action(attack: Path, addresses: list[str], protocol: str) -> Action:
     def draw(chance: random.Random) -> dict:
         return {"number": chance.randrange(len(addresses)), "seconds": chance.choice([1, 2]), "seed": chance.randrange(1 << 30)}
 
@@ -26,7 +26,7 @@ def hostile_action(attack: Path, addresses: list[str], *protocol: str) -> Action
         noise = threading.Thread(target=_noise, args=(address, seconds, seed), daemon=True)
         noise.start()
         try:
-            done = subprocess.run([attack, address, str(seconds), str(seed), *protocol], capture_output=True, text=True,
+            done = subprocess.run([attack, protocol, address, str(seconds), str(seed)], capture_output=True, text=True,
                                   timeout=limits.COMMAND + seconds)
         except subprocess.TimeoutExpired:
             raise Problem(f"hostile connections to {address} did not end within {limits.COMMAND:.0f} s") from None

@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// wss-attack URI SECONDS SEED [kv]: runs several hostile initiators, or hostile clients of a key-value
-// partition, at the same time against a running target.
+// Attacks "srp" and "kv": several hostile initiators, or hostile clients of a key-value partition, at a time.
 //
-// They log in correctly or incorrectly, send valid, damaged and random messages, exceed their credits, revoke
-// memory while the target uses it, and vanish. Exit status 0 means that every connection ended after it was
-// closed; 1 means that a connection could not be started or did not end. Refused connections, and connections
-// that the target closes, are not failures. The output is one JSON object that counts the operations, so that
-// a caller can check that there were enough.
-#include <cstdio>
-#include <cstdlib>
+// They log in correctly or not, send valid, damaged and random messages, exceed their credits, access memory
+// with guessed keys, revoke memory while the target uses it, and vanish. It is a failure if a connection
+// cannot be started, or does not end after it was closed.
 #include <cstring>
 #include <memory>
 #include <vector>
 
 #include "lib/fabric/open.h"
+#include "tests/hostile/attack.h"
 #include "tests/hostile/messages.h"
 
 namespace wss::hostile {
@@ -25,15 +21,12 @@ constexpr size_t kAttackers = 6;
 constexpr uint32_t kSends = 32;  // number of send buffers
 constexpr uint32_t kMemoryBytes = 1 << 20;
 constexpr uint64_t kSendCookie = 1 << 20;
+constexpr uint64_t kAccessCookie = kSendCookie + 1;
+constexpr uint32_t kAccessMax = 4096;
 constexpr Nanoseconds kEndLimit = from_s(20);
 constexpr Nanoseconds kStallLimit = from_s(2);
 
-struct Counts {
-    uint64_t connections = 0, refused = 0, logins = 0, messages = 0, answers = 0, closed_by_target = 0,
-             stalls = 0;
-};
-
-// One connection, from its start to its end.
+// One connection, from connect to end.
 class Attacker final : public fabric::ConnectionHandler {
   public:
     using MakeSource = std::unique_ptr<MessageSource> (*)(Random& random, Memory memory);
@@ -42,11 +35,13 @@ class Attacker final : public fabric::ConnectionHandler {
           clock_(clock),
           counts_(counts),
           memory_(*std::move(fabric.allocate(kMemoryBytes, fabric::Access::kRemoteReadWrite))),
-          source_(make_source(random, {memory_->remote_address(), memory_->rkey(0), kMemoryBytes})),
+          key_(memory_->rkey(0)),
+          source_(make_source(random, {memory_->remote_address(), key_, kMemoryBytes})),
           receives_(source_->receives()),
           received_(
               *std::move(fabric.allocate(size_t{receives_.count} * receives_.bytes, fabric::Access::kLocal))),
           sends_(*std::move(fabric.allocate(kSends * kMessageMax, fabric::Access::kLocal))),
+          accessed_(*std::move(fabric.allocate(kAccessMax, fabric::Access::kLocal))),
           life_(1 + random.below(random.chance(4) ? 2000 : 150)) {
         for (byte& each : memory_->bytes()) each = byte(random.next());
     }
@@ -56,11 +51,12 @@ class Attacker final : public fabric::ConnectionHandler {
         fabric::ConnectionOptions options;
         options.receive_depth = receives_.count;
         options.send_depth = kSends;
+        options.posts_reads = false;  // not if the target allows none
         const size_t length = source_->login(data);
         auto made = poller.connect(address, {data.data(), length}, options, *this);
         if (!made) return made.status();
         connection_ = std::move(*made);
-        ++counts_.connections;
+        ++counts_["connections"];
         moved_at_ = clock_.now();
         return Status::ok();
     }
@@ -78,10 +74,10 @@ class Attacker final : public fabric::ConnectionHandler {
     void act() {
         for (int burst = 0; burst < 16 && live_ && !closing_ && !ended_; ++burst) {
             if (sent_ >= life_) return close();
-            if (random_.chance(400)) memory_.reset();  // the target may be accessing this memory now
+            if (random_.chance(400)) memory_.reset();  // while the target may be accessing it
             if (posted_ - done_ >= kSends) return;
             if (!source_->has_credit() && !random_.chance(2000)) return wait_for_credits();
-            send_one();
+            random_.chance(100) ? access_memory() : send_one();
         }
     }
 
@@ -89,22 +85,23 @@ class Attacker final : public fabric::ConnectionHandler {
         live_ = true;
         moved_at_ = clock_.now();
         if (!source_->established(data)) return close();
-        ++counts_.logins;
+        ++counts_["logins"];
         for (uint64_t i = 0; i < receives_.count; ++i) post_receive(i);
     }
     void on_refused(fabric::Connection&, const Status&, std::span<const byte>) noexcept override {
         ended_ = true;
-        ++counts_.refused;
+        ++counts_["refused"];
     }
     void on_closed(fabric::Connection&, const Status&) noexcept override {
         ended_ = true;
-        if (!closing_) ++counts_.closed_by_target;
+        if (!closing_) ++counts_["closed_by_target"];
     }
     void on_completions(fabric::Connection&,
                         std::span<const fabric::Completion> completions) noexcept override {
         for (const auto& completion : completions) {
-            if (completion.cookie == kSendCookie) {
+            if (completion.cookie == kSendCookie || completion.cookie == kAccessCookie) {
                 ++done_;
+                if (completion.cookie == kAccessCookie) accessed(completion);
                 continue;
             }
             if (completion.status != fabric::CompletionStatus::kOk || completion.cookie >= receives_.count)
@@ -123,7 +120,7 @@ class Attacker final : public fabric::ConnectionHandler {
     }
 
     void received(const fabric::Completion& completion) {
-        ++counts_.answers;
+        ++counts_["answers"];
         moved_at_ = clock_.now();
         if (completion.kind == fabric::CompletionKind::kReceiveImmediate)
             return source_->received_immediate(completion.immediate);
@@ -141,13 +138,43 @@ class Attacker final : public fabric::ConnectionHandler {
         if (connection_->post({&work, 1}) != Code::kOk) return close();
         ++posted_;
         ++sent_;
-        ++counts_.messages;
+        ++counts_["messages"];
+    }
+
+    // Reads or writes memory of the target with a guessed key, or sends an arbitrary immediate.
+    void access_memory() {
+        constexpr fabric::Op kOps[] = {fabric::Op::kRead, fabric::Op::kWrite, fabric::Op::kWriteImmediate};
+        const fabric::Op op = kOps[random_.below(std::size(kOps))];
+        if (op == fabric::Op::kRead && connection_->limits().read_depth == 0) return;
+        // Keys of one device or table often resemble each other.
+        const auto key =
+            static_cast<uint32_t>(random_.chance(2) ? random_.next() : key_ + random_.below(4096));
+        const auto base = reinterpret_cast<uint64_t>(received_->bytes().data());
+        const uint64_t address = random_.chance(2) ? random_.next() : base + random_.below(1 << 20);
+        fabric::Segment segment{accessed_->bytes().data(),
+                                static_cast<uint32_t>(1 + random_.below(kAccessMax)), accessed_->lkey()};
+        fabric::WorkRequest work{.op = op,
+                                 .cookie = kAccessCookie,
+                                 .segments = {&segment, 1},
+                                 .remote = {address, key},
+                                 .immediate = static_cast<uint32_t>(random_.next())};
+        if (op == fabric::Op::kWriteImmediate && random_.chance(2)) work.segments = {};
+        if (connection_->post({&work, 1}) != Code::kOk) return close();
+        ++posted_;
+        ++counts_[op == fabric::Op::kWriteImmediate ? "immediates" : "accesses"];
+    }
+
+    void accessed(const fabric::Completion& completion) {
+        using enum fabric::CompletionStatus;
+        if (completion.status == kRemoteAccess) ++counts_["accesses_refused"];
+        if (completion.status == kOk && completion.kind == fabric::CompletionKind::kRead)
+            ++counts_["accesses_granted"];
     }
 
     // Called without credits. Closes the connection if the target has sent nothing for kStallLimit.
     void wait_for_credits() {
         if (clock_.now() - moved_at_ < kStallLimit) return;
-        ++counts_.stalls;
+        ++counts_["stalls"];
         close();
     }
 
@@ -155,22 +182,24 @@ class Attacker final : public fabric::ConnectionHandler {
     Clock& clock_;
     Counts& counts_;
     std::unique_ptr<fabric::Region> memory_;
+    const uint32_t key_;  // of memory_
     const std::unique_ptr<MessageSource> source_;
     const Receives receives_;
-    std::unique_ptr<fabric::Region> received_, sends_;
-    const uint64_t life_;  // number of messages that it sends
+    std::unique_ptr<fabric::Region> received_, sends_, accessed_;
+    const uint64_t life_;  // messages
     std::unique_ptr<fabric::Connection> connection_;
     bool live_ = false, closing_ = false, ended_ = false;
     Nanoseconds closing_at_{}, moved_at_{};
     uint64_t posted_ = 0, done_ = 0, sent_ = 0;
 };
 
-class Attack {
+class Attackers {
   public:
-    Attack(const fabric::Address& address, Attacker::MakeSource make_source, uint64_t seed)
+    Attackers(const fabric::Address& address, Attacker::MakeSource make_source, uint64_t seed, Counts& counts)
         : address_(address),
           make_source_(make_source),
           random_(seed),
+          counts_(counts),
           fabric_(*std::move(fabric::open(address))),
           poller_(*std::move(fabric_->create_poller())),
           attackers_(kAttackers) {}
@@ -186,7 +215,6 @@ class Attack {
         }
         return {};
     }
-    const Counts& counts() const { return counts_; }
 
   private:
     bool busy() const {
@@ -214,42 +242,27 @@ class Attack {
     const fabric::Address address_;
     const Attacker::MakeSource make_source_;
     Random random_;
+    Counts& counts_;
     SystemClock clock_;
-    Counts counts_;
     std::unique_ptr<fabric::Fabric> fabric_;
     std::unique_ptr<fabric::Poller> poller_;
     std::vector<std::unique_ptr<Attacker>> attackers_;
 };
 
-int run(const char* uri, uint64_t seconds, uint64_t seed, Attacker::MakeSource make_source) {
-    auto address = fabric::Address::parse(uri, 0);
-    if (!address) {
-        std::fprintf(stderr, "wss-attack: %s\n", address.status().to_string().c_str());
-        return 2;
-    }
-    Attack attack(*address, make_source, seed);
-    const std::string wrong = attack.run(from_s(seconds));
-    const Counts& counts = attack.counts();
-    std::printf(
-        "{\"connections\": %lu, \"refused\": %lu, \"logins\": %lu, \"messages\": %lu, \"answers\": %lu, "
-        "\"closed_by_target\": %lu, \"stalls\": %lu}\n",
-        counts.connections, counts.refused, counts.logins, counts.messages, counts.answers,
-        counts.closed_by_target, counts.stalls);
-    if (wrong.empty()) return 0;
-    std::fprintf(stderr, "wss-attack: %s\n", wrong.c_str());
-    return 1;
+std::string attack(const Order& order, Attacker::MakeSource make_source, Counts& counts) {
+    auto address = fabric::Address::parse(order.address, 0);
+    if (!address) return address.status().to_string();
+    return Attackers(*address, make_source, order.seed, counts).run(order.duration);
 }
 
 }  // namespace
-}  // namespace wss::hostile
 
-int main(int argc, char** argv) {
-    const bool is_kv = argc == 5 && std::strcmp(argv[4], "kv") == 0;
-    if (argc != 4 && !is_kv) {
-        std::fprintf(stderr, "usage: wss-attack URI SECONDS SEED [kv]\n");
-        return 2;
-    }
-    return wss::hostile::run(argv[1], std::strtoull(argv[2], nullptr, 10),
-                             std::strtoull(argv[3], nullptr, 10),
-                             is_kv ? wss::hostile::make_kv_source : wss::hostile::make_srp_source);
+std::string attack_with_srp_messages(const Order& order, Counts& counts) {
+    return attack(order, make_srp_source, counts);
 }
+
+std::string attack_with_kv_messages(const Order& order, Counts& counts) {
+    return attack(order, make_kv_source, counts);
+}
+
+}  // namespace wss::hostile
