@@ -14,7 +14,7 @@ lab-probe: ## print the kernel and the acceleration that the lab uses, and why
 lab-clean: ## remove logs, disks and caches of finished lab runs
 	@$(LAB_ENV) tests/lab/lab clean
 
-check-system: programs modules $(BUILD)/conformance_tests ## run the system tests in the lab (FILTER=pattern, as for pytest -k)
+check-system: programs modules $(BUILD)/conformance_tests $(BUILD)/wss-attack ## run the system tests in the lab (FILTER=pattern, as for pytest -k)
 	@$(PYTEST) tests/system --maxfail=3 -q $(if $(FILTER),-k '$(FILTER)')
 
 check-debug: programs ## the driver's tests on a kernel with KASAN, lockdep, kmemleak, over rxe and siw (RDMA=siw TESTS=…)
