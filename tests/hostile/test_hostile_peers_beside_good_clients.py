@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.hostile.setup import ROUNDS_MAX, SEED, Attack, check_log, lacks, share, target_with_good_volume, verifying
+from tests.hostile.setup import ROUNDS_MAX, SEED, Attack, answer, check_log, lacks, share, target_with_good_volume, verifying
+from tests.native.cache_cluster import until
 from tests.native.programs import Nbd
 
 DURATION = share(0.1)
@@ -29,9 +30,17 @@ def test_good_client_makes_progress_beside(tmp_path: Path, attack: str, scheme: 
         try:
             for number in range(ROUNDS_MAX):
                 attacked = shm if scheme == "shm" else target.address
-                with Attack(attack, attacked, DURATION, seed=SEED + number) as hostile, verifying(good, DURATION) as job:
+                seconds = 2 * DURATION if attack == "slow" else DURATION
+                with Attack(attack, attacked, seconds, seed=SEED + number) as hostile:
+                    if attack == "slow":
+                        until(lambda: len(answer(tmp_path / "control.sock", "session", "list")["sessions"]) > 8, 30, "logins of the attack")
+                    with verifying(good, DURATION) as job:
+                        pass
+                    lasts = hostile.process.poll() is None
                     done += hostile.counts()
-                done["verified"] += job["read"]["total_ios"]
+                # A slow initiator that delayed the good client would do so until the attack ends.
+                if attack != "slow" or lasts:
+                    done["verified"] += job["read"]["total_ios"]
                 if not lacks(done, LEAST[attack]):
                     break
         finally:

