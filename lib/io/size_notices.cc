@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <array>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -24,8 +25,10 @@ struct SizeNotices::State {
     uint64_t latest = 0;
     uint64_t known = UINT64_MAX;      // maximum size with which the first user begins
     uint64_t own_limit = UINT64_MAX;  // maximum size during the user's own resize
-    uint64_t own_changes = 0;
-    uint64_t own_sizes = 0;  // number of times that the user's own resize set `reported`
+    uint64_t moment = 0,
+             own_moment = 0;           // number of sizes of the user; its value when an own resize ended last
+    std::array<uint64_t, 64> sizes{};  // the latest of them, by number
+    uint64_t own_sizes = 0;            // number of times that the user's own resize set `reported`
     bool lost = false, loss_reported = false, watched = false, stopping = false;
     uint64_t reporting_from = 0;  // the user is being notified of a size after this one; 0: it is not
 
@@ -39,8 +42,24 @@ struct SizeNotices::State {
     }
     void set_size() { size.store(std::min(lowest, own_limit), std::memory_order_release); }
     void forget() {
-        reported = lowest = std::min(latest, known);
+        lowest = std::min(latest, known);
+        set_reported(lowest);
         set_size();
+    }
+    void set_reported(uint64_t bytes) {
+        reported = bytes;
+        sizes[++moment % sizes.size()] = bytes;
+    }
+    void end_own() {
+        set_reported(reported);
+        own_moment = moment;
+    }
+    // The smallest size of the user since then; 0: unknown.
+    uint64_t low_since(uint64_t then) const {
+        if (moment - then >= sizes.size()) return 0;
+        uint64_t low = UINT64_MAX;
+        for (; then <= moment; ++then) low = std::min(low, sizes[then % sizes.size()]);
+        return low;
     }
     // The size that the user has.
     uint64_t user_size() const { return reporting_from != 0 ? reporting_from : reported; }
@@ -59,7 +78,7 @@ std::pair<uint64_t, uint64_t> SizeNotices::State::take() {
         return {before, 0};
     }
     if (lowest < reported || reported == 0) {
-        reported = lowest;
+        set_reported(lowest);
     } else {
         forget();
     }
@@ -73,7 +92,7 @@ void SizeNotices::State::put_back(uint64_t before, uint64_t after, bool own) {
     else if (after < before || before == 0)
         note(after);
     if (!own) {
-        reported = before;
+        set_reported(before);
         if (before != 0) note(before);
     }
     set_size();
@@ -88,8 +107,7 @@ SizeNotices::~SizeNotices() {
 }
 
 Status SizeNotices::start(uint64_t bytes, uint64_t known) {
-    if (known != 0) state_->known = known;  // the thread does not run yet
-    begin(bytes);
+    begin(bytes, known);
     auto thread = start_thread("changes of the storage's size", [state = state_] { run(state); });
     if (!thread) return thread.status();
     thread->detach();
@@ -107,8 +125,8 @@ uint64_t SizeNotices::latest() const noexcept {
 
 bool SizeNotices::would_cut(uint64_t bytes) const noexcept {
     std::lock_guard lock(state_->m);
-    const uint64_t known = state_->user_size();
-    return known != 0 && known < bytes && bytes < state_->latest;
+    const uint64_t followed = std::min(state_->user_size(), state_->lowest);
+    return followed != 0 && followed < state_->latest && bytes < state_->latest;
 }
 
 bool SizeNotices::hides_growth() const noexcept {
@@ -116,24 +134,36 @@ bool SizeNotices::hides_growth() const noexcept {
     return state_->lowest < std::min(state_->user_size(), state_->latest);
 }
 
-void SizeNotices::begin(uint64_t bytes) {
+void SizeNotices::begin(uint64_t bytes, uint64_t known) {
     std::lock_guard lock(state_->m);
+    if (known != 0) state_->known = known;
     state_->latest = bytes;
     state_->forget();
 }
 
-uint64_t SizeNotices::own_changes() const noexcept {
+uint64_t SizeNotices::moment() const noexcept {
     std::lock_guard lock(state_->m);
-    return state_->own_changes;
+    return state_->moment;
+}
+
+bool SizeNotices::has_resized_since(uint64_t moment) const noexcept {
+    std::lock_guard lock(state_->m);
+    return moment < state_->own_moment;
 }
 
 bool SizeNotices::changed(uint64_t bytes) {
-    return changed(bytes, own_changes());
+    return changed(bytes, moment());
 }
 
-bool SizeNotices::changed(uint64_t bytes, uint64_t own_changes) {
+bool SizeNotices::changed(uint64_t bytes, uint64_t moment) {
     std::lock_guard lock(state_->m);
-    if (own_changes != state_->own_changes) return false;
+    if (moment < state_->own_moment) {
+        if (bytes >= std::min(state_->low_since(moment), state_->own_limit)) return false;
+        state_->note(bytes);
+        state_->set_size();
+        state_->news.notify_one();
+        return true;
+    }
     if (state_->own_limit != UINT64_MAX && bytes >= std::min(state_->own_limit, state_->reported))
         return false;
     state_->latest = bytes;
@@ -153,10 +183,10 @@ void SizeNotices::limit_own(uint64_t bytes) {
 void SizeNotices::changed_own(uint64_t bytes) {
     std::lock_guard lock(state_->m);
     state_->own_limit = UINT64_MAX;
-    ++state_->own_changes;
     ++state_->own_sizes;
     const bool pending = state_->lowest < state_->reported;
     state_->reported = state_->latest = bytes;
+    state_->end_own();
     if (!pending || bytes < state_->lowest) state_->lowest = bytes;
     state_->set_size();
     if (state_->watched) state_->news.notify_one();
@@ -165,12 +195,17 @@ void SizeNotices::changed_own(uint64_t bytes) {
 void SizeNotices::failed_own(uint64_t bytes) {
     std::lock_guard lock(state_->m);
     state_->own_limit = UINT64_MAX;
-    ++state_->own_changes;
+    state_->end_own();
     state_->latest = bytes;
     state_->note(bytes);
     state_->set_size();
     if (!state_->watched) state_->forget();
     state_->news.notify_one();
+}
+
+void SizeNotices::unknown_own() {
+    std::lock_guard lock(state_->m);
+    state_->end_own();
 }
 
 void SizeNotices::lose() {
@@ -192,6 +227,28 @@ void SizeNotices::watch(Backend::SizeChanged changed) {
     state_->news.notify_one();
 }
 
+std::optional<bool> SizeNotices::report() {
+    std::unique_lock lock(state_->m);
+    if (!state_->watched || !state_->has_news()) return std::nullopt;
+    return report(*state_, lock);
+}
+
+bool SizeNotices::report(State& state, std::unique_lock<std::mutex>& lock) {
+    const auto [before, after] = state.take();
+    const uint64_t own_sizes = state.own_sizes;
+    state.reporting_from = before;
+    lock.unlock();
+    bool done = true;
+    {
+        std::lock_guard calls(state.calls);
+        if (auto call = state.call) done = call(before, after);
+    }
+    lock.lock();
+    state.reporting_from = 0;
+    if (!done) state.put_back(before, after, state.own_sizes != own_sizes);
+    return done;
+}
+
 void SizeNotices::run(const std::shared_ptr<State>& state) {
     // Signals are for the main thread.
     sigset_t all;
@@ -201,20 +258,7 @@ void SizeNotices::run(const std::shared_ptr<State>& state) {
     for (;;) {
         state->news.wait(lock, [&] { return state->stopping || (state->watched && state->has_news()); });
         if (state->stopping) return;
-        const auto [before, after] = state->take();
-        const uint64_t own_sizes = state->own_sizes;
-        state->reporting_from = before;
-        lock.unlock();
-        bool done = true;
-        {
-            std::lock_guard calls(state->calls);
-            if (auto call = state->call) done = call(before, after);
-        }
-        lock.lock();
-        state->reporting_from = 0;
-        if (done) continue;
-        state->put_back(before, after, state->own_sizes != own_sizes);
-        state->news.wait_for(lock, kAgain, [&] { return state->stopping; });
+        if (!report(*state, lock)) state->news.wait_for(lock, kAgain, [&] { return state->stopping; });
     }
 }
 

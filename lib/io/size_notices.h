@@ -16,6 +16,8 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <mutex>
+#include <optional>
 
 #include "lib/io/backend.h"
 
@@ -41,29 +43,38 @@ class SizeNotices {
     // yet.
     uint64_t latest() const noexcept;
 
-    // True if a resize to `bytes`, which the user takes for a growth, would cut off what others have added.
+    // True if a resize to `bytes` would cut off what others have added, and the user has not followed that
+    // growth yet.
     bool would_cut(uint64_t bytes) const noexcept;
 
     // As io::Backend::hides_growth().
     bool hides_growth() const noexcept;
 
-    // Sets the size to begin with, without a notice.
-    void begin(uint64_t bytes);
+    // Sets the size to begin with, without a notice. `known`: as for start().
+    void begin(uint64_t bytes, uint64_t known = 0);
+    // Sends the next notice on the caller's thread, as the thread of start() does. For tests that do not call
+    // start(). Returns whether the user acted on the notice; nullopt: there was none.
+    std::optional<bool> report();
     // Records that others resized the storage. Returns false and changes nothing if the user is resizing the
     // storage and that resize can explain the size.
     bool changed(uint64_t bytes);
-    // The same for a size that was read when own_changes() had the given value. Also returns false if the
-    // user has resized the storage since.
-    bool changed(uint64_t bytes, uint64_t own_changes);
-    // Number of resizes by the user that have ended.
-    uint64_t own_changes() const noexcept;
+    // The same for a size whose read began at moment(). If a resize by the user has ended since, the size may
+    // be older than that resize, or younger. It is then ignored, unless it is smaller than each size that the
+    // user has had since: others have shrunk the storage.
+    bool changed(uint64_t bytes, uint64_t moment);
+    // Number of sizes that the user has had.
+    uint64_t moment() const noexcept;
+    // True if a resize by the user has ended since `moment`.
+    bool has_resized_since(uint64_t moment) const noexcept;
     // These calls enclose a resize by the user. limit_own() is called before it with the requested size,
     // which limits size(). changed_own() is called after it with the resulting size, which the user then
     // knows. If the resize failed, failed_own() is called instead: the user is notified of another size than
-    // its own, whoever caused it.
+    // its own, whoever caused it. unknown_own() is called if the resulting size cannot be read. Then size()
+    // stays limited until failed_own() is called with a size whose read began afterwards.
     void limit_own(uint64_t bytes);
     void changed_own(uint64_t bytes);
     void failed_own(uint64_t bytes);
+    void unknown_own();
     // Records that the storage is lost. This is permanent, and its notice is the last one.
     void lose();
 
@@ -73,6 +84,7 @@ class SizeNotices {
   private:
     struct State;
     static void run(const std::shared_ptr<State>& state);
+    static bool report(State& state, std::unique_lock<std::mutex>& lock);
     const std::shared_ptr<State> state_;
 };
 

@@ -158,13 +158,43 @@ TEST_F(OneUser, sizes_that_its_own_change_explains_are_not_reported_and_smaller_
 }
 
 TEST_F(OneUser, size_that_was_read_before_its_own_change_is_not_mistaken_for_a_change_by_others) {
-    const uint64_t reading = notices_.own_changes();
+    const uint64_t reading = notices_.moment();
     notices_.limit_own(32);
     notices_.changed_own(32);
     EXPECT_FALSE(notices_.changed(16, reading));
     EXPECT_EQ(notices_.size(), 32u);
-    EXPECT_TRUE(notices_.changed(16, notices_.own_changes()));
+    EXPECT_TRUE(notices_.changed(16, notices_.moment()));
     EXPECT_EQ(user_.wait_for(1), (std::vector<Notice>{{32, 16}}));
+}
+
+TEST_F(OneUser, shrink_whose_read_began_before_the_end_of_its_own_change_is_reported) {
+    const uint64_t reading = notices_.moment();
+    notices_.limit_own(32);
+    notices_.changed_own(32);
+    EXPECT_TRUE(notices_.changed(8, reading));
+    EXPECT_EQ(user_.wait_for(2), (std::vector<Notice>{{32, 8}, {8, 32}}));
+}
+
+TEST_F(OneUser, resize_would_cut_off_a_growth_that_the_user_has_not_followed) {
+    user_.hold();
+    notices_.changed(32);
+    user_.wait_for(1);
+    EXPECT_TRUE(notices_.would_cut(8));
+    EXPECT_TRUE(notices_.would_cut(24));
+    EXPECT_FALSE(notices_.would_cut(40));
+    user_.let_go();
+    while (notices_.would_cut(8)) std::this_thread::yield();
+}
+
+TEST_F(OneUser, resize_of_unknown_outcome_limits_the_size_until_a_later_read) {
+    notices_.limit_own(8);
+    const uint64_t before = notices_.moment();
+    notices_.unknown_own();
+    EXPECT_TRUE(notices_.has_resized_since(before));
+    EXPECT_FALSE(notices_.has_resized_since(notices_.moment()));
+    EXPECT_EQ(notices_.size(), 8u);
+    notices_.failed_own(16);
+    EXPECT_EQ(notices_.size(), 16u);
 }
 
 TEST_F(OneUser, loss_after_a_shrink_that_the_user_could_not_adopt_is_reported_from_its_current_size) {

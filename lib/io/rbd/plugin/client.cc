@@ -452,6 +452,8 @@ Status Client::resize(uint64_t bytes) {
         sizes_.changed_own(bytes);
     else if (now)
         sizes_.failed_own(*now);
+    else
+        sizes_.unknown_own();
     // If the size is unknown, the limit stays until the next look shows the size.
     resizing_.store(now ? Resizing::kNo : Resizing::kUnknown);
     if (result >= 0) return Status::ok();

@@ -316,7 +316,7 @@ class Client {
     void keep_up(bool looked, bool changed);
     bool ask(const char* method, std::span<const char> input, Questions::Over over) noexcept;
     void read_size() noexcept;
-    void size_is(std::span<const char> answer, uint64_t own_changes) noexcept;
+    void size_is(std::span<const char> answer, uint64_t moment) noexcept;
     std::optional<uint64_t> size_in_ceph() const;
     void check_lock();
     bool release_lock() const;
@@ -445,7 +445,7 @@ class Client {
     Nanoseconds moved_at_{};
     Nanoseconds no_holder_since_ = kNever;  // start of the first look that found no holder of the lock
     Look look_;                             // its times are those of boot_time()
-    uint64_t look_own_changes_ = 0, look_marks_ = 0;
+    uint64_t look_moment_ = 0, look_marks_ = 0;
     bool look_soon_ = false;  // the next look does not wait for its time
     std::thread keeper_;
     // Used only by the follower.

@@ -113,27 +113,25 @@ bool Client::ask(const char* method, std::span<const char> input, Questions::Ove
 // of two resizes in quick succession.
 void Client::read_size() noexcept {
     ask("get_size", look_input_,
-        [this, own_changes = sizes_.own_changes()](int, std::span<const char> answer) {
-            size_is(answer, own_changes);
-        });
+        [this, moment = sizes_.moment()](int, std::span<const char> answer) { size_is(answer, moment); });
 }
 
 // Takes a reply of get_size. Called on the thread of librados that reports completions, so that replies come
 // in order.
-void Client::size_is(std::span<const char> answer, uint64_t own_changes) noexcept {
+void Client::size_is(std::span<const char> answer, uint64_t moment) noexcept {
     // A lost image keeps its last size, because its current size is set by another owner.
     if (lost() || !options_.is_head() || answer.size() < kSizeBytes) return;
     const uint64_t bytes = size_of(answer);
     // An opening may still have to enlarge an image that was smaller before.
     const bool was_enough = sizes_.latest() >= at_least_;
     if (bytes == 0 || (bytes < at_least_ && was_enough)) return lose(Loss::kEmptied);
-    if (resizing_.load() == Resizing::kUnknown) {
+    if (resizing_.load() == Resizing::kUnknown && !sizes_.has_resized_since(moment)) {
         sizes_.failed_own(bytes);
         resizing_.store(Resizing::kNo);
         return;
     }
     const uint64_t before = sizes_.latest();
-    if (bytes == before || !sizes_.changed(bytes, own_changes)) return;
+    if (bytes == before || !sizes_.changed(bytes, moment)) return;
     log::info("rbd:{}: the image was resized from {} to {}", options_.name(), readable_size(before),
               readable_size(bytes));
 }
@@ -275,12 +273,12 @@ void Client::begin_look() {
     auto over = [](rados_completion_t, void* context) {
         auto* self = static_cast<Client*>(context);
         // A notification may have been missed while the watch of the image was renewed.
-        self->size_is(self->look_.size(), self->look_own_changes_);
+        self->size_is(self->look_.size(), self->look_moment_);
         std::lock_guard lock(self->keeper_lock_);
         self->look_over_ = true;
         self->keeper_wake_.notify_one();
     };
-    look_own_changes_ = sizes_.own_changes();
+    look_moment_ = sizes_.moment();
     look_marks_ = marks_.load();
     (void)look_.begin({.pool = pool_,
                        .header = header_.c_str(),
