@@ -8,6 +8,7 @@ namespace wss::volume {
 Status LateEnds::begin(Task task) {
     std::lock_guard lock(m_);
     if (stopped_) return Status(Code::kClosed, "the target is stopping");
+    if (start_) return start_(std::move(task));
     all_.remove_if([](const One& one) { return one.over->load(); });
     auto over = std::make_shared<std::atomic<bool>>(false);
     try {

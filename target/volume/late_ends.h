@@ -16,6 +16,7 @@
 #include <mutex>
 #include <stop_token>
 #include <thread>
+#include <utility>
 
 #include "lib/base/status.h"
 
@@ -26,7 +27,11 @@ class LateEnds {
     // Must return soon after `stop` is requested.
     using Task = std::function<void(const std::stop_token& stop)>;
 
-    LateEnds() = default;
+    // Takes over a task, or fails.
+    using Start = std::function<Status(Task task)>;
+
+    // `start`: starts the tasks, in place of a thread for each. Its owner ends them before stop().
+    explicit LateEnds(Start start = {}) : start_(std::move(start)) {}
     ~LateEnds() { stop(); }
     LateEnds(const LateEnds&) = delete;
     LateEnds& operator=(const LateEnds&) = delete;
@@ -41,6 +46,7 @@ class LateEnds {
         std::shared_ptr<std::atomic<bool>> over;
         std::jthread thread;
     };
+    const Start start_;
     std::mutex m_;
     // Guarded by m_.
     std::list<One> all_;

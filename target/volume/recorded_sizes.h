@@ -11,6 +11,8 @@ struct RecordedSizes {
     uint64_t resized = 0;  // by the operator, or to follow the storage; 0: never
     // The part of its storage that the operator gave the volume at run time; 0: never, or all of it.
     uint64_t part = 0;
+    // The operator's growth to this size has begun, and the storage may have it or not; 0: none.
+    uint64_t growing = 0;
     // A shrink to `resized` has begun and may be incomplete. Data beyond that must not reappear.
     bool shrinking = false;
     // That shrink followed the storage, all of which the volume covered. The storage may have any size since.
@@ -27,6 +29,7 @@ struct RecordedSizes {
     }
     void end_shrink() {
         shrinking = followed = false;
+        growing = 0;
         forget_cut();
     }
 };

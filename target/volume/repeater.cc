@@ -7,8 +7,9 @@ namespace wss::volume {
 
 constexpr std::chrono::seconds kEvery{1};
 
-Repeater::Repeater(std::function<bool()> attempt)
-    : attempt_(std::move(attempt)), thread_([this](const std::stop_token& stop) { run(stop); }) {}
+Repeater::Repeater(std::function<bool()> attempt, bool with_thread) : attempt_(std::move(attempt)) {
+    if (with_thread) thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+}
 
 void Repeater::begin() noexcept {
     {

@@ -17,8 +17,8 @@ namespace wss::volume {
 
 class Repeater {
   public:
-    // `attempt` returns whether it succeeded.
-    explicit Repeater(std::function<bool()> attempt);
+    // `attempt` returns whether it succeeded. Without a thread, nothing is attempted.
+    explicit Repeater(std::function<bool()> attempt, bool with_thread = true);
     // Requests an attempt. If one is in progress, another one follows it.
     void begin() noexcept;
     // Stops the attempts and joins the thread.

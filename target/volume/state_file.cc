@@ -64,6 +64,7 @@ bool take(const Json& object, const char* key, std::vector<std::string>& values)
 void add_sizes(const RecordedSizes& sizes, Json& json) {
     if (sizes.resized != 0) json["resized"] = sizes.resized;
     if (sizes.part != 0) json["part"] = sizes.part;
+    if (sizes.growing != 0) json["growing"] = sizes.growing;
     if (sizes.shrinking) json["shrinking"] = true;
     if (sizes.followed) json["followed"] = true;
     if (sizes.cut_from != 0) json["cut_from"] = sizes.cut_from;
@@ -75,8 +76,9 @@ bool take_sizes(const Json& json, RecordedSizes& sizes) {
         return !json.contains(key) || take(json, key, value);
     };
     return take_if_there("resized", sizes.resized) && take_if_there("part", sizes.part) &&
-           take_if_there("shrinking", sizes.shrinking) && take_if_there("followed", sizes.followed) &&
-           take_if_there("cut_from", sizes.cut_from) && take_if_there("cut_ownership", sizes.cut_ownership);
+           take_if_there("growing", sizes.growing) && take_if_there("shrinking", sizes.shrinking) &&
+           take_if_there("followed", sizes.followed) && take_if_there("cut_from", sizes.cut_from) &&
+           take_if_there("cut_ownership", sizes.cut_ownership);
 }
 
 Json to_json(const StoredVolume& volume) {

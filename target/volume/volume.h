@@ -101,6 +101,8 @@ class Volume : public ListNode<> {
     }
     // True if the volume covers all of a storage of `bytes`.
     bool is_all_of(uint64_t bytes) const { return size() == bytes / block_size() * block_size(); }
+    // The size that the operator gave a volume on a part of its storage; 0: it covers all of it.
+    uint64_t part() const { return part_.load(); }
     bool is_less_than(uint64_t bytes) const { return size() < bytes / block_size() * block_size(); }
     // The whole volume as memory; empty if its backend is not memory. The address never changes. The length
     // follows resize().

@@ -78,9 +78,10 @@ struct VolumeSet::Turn {
 // A change in progress. Shared, because it may complete after its caller has timed out.
 struct VolumeSet::Begun {
     static std::shared_ptr<Begun> begin(const std::function<void(Done)>& start);
-    // False: it is not complete after `limit`, or `stop` was requested.
+    // False: it is not complete after `limit`, after Options::wait, or when `stop` is requested.
     bool wait_for(Nanoseconds limit);
-    bool wait(const std::stop_token& stop);
+    bool wait(const Options& options);
+    bool wait(const Options& options, const std::stop_token& stop);
     std::mutex m;
     std::condition_variable_any changed;
     bool done = false;  // guarded by m

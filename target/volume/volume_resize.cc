@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // VolumeSet: resizes volumes.
 //
-//   larger   the backend grows, the state file records the size, then reactors and initiators are notified
+//   larger   the state file records the growth; the backend grows; reactors and initiators are notified.
+//            Nothing is reverted in storage: others may have used the space since.
 //   smaller  the state file records the shrink; commands beyond the new end are refused; observers release
-//            the data there; the backend shrinks. After a restart in between, the operator repeats this.
+//            the data there; the backend shrinks. After a restart in between, the operator repeats this. From
+//            the first step on the volume is a part of its storage. It covers all of it again when storage is
+//            known to have shrunk.
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -18,8 +21,18 @@
 
 namespace wss::volume {
 
-// Interval of retries while storage does not answer.
-constexpr auto kLookAgain = std::chrono::milliseconds(100);
+// Lets storage answer. False: `stop` was requested.
+static bool pause(const std::function<bool()>& turn, const std::stop_token& stop) {
+    constexpr auto kLookAgain = std::chrono::milliseconds(100);
+    std::mutex m;
+    std::condition_variable_any stopped;
+    std::unique_lock lock(m);
+    if (turn)
+        turn();
+    else
+        stopped.wait_for(lock, stop, kLookAgain, [] { return false; });
+    return !stop.stop_requested();
+}
 
 // One change of a volume's size. The next one can begin when the last reference to `turn` is gone, however
 // this one ended.
@@ -27,17 +40,20 @@ struct VolumeSet::Resize {
     std::string name;
     std::shared_ptr<Volume> volume;
     std::shared_ptr<Turn> turn;
-    uint64_t bytes = 0;      // requested
-    uint64_t shrink_to = 0;  // first, if not 0: an incomplete shrink is completed before the volume grows
-    uint64_t cut_from = 0;   // see RecordedSizes
-    bool follows = false;    // its storage has that size already, and is not changed
-    bool shrunk = false;     // storage has shrunk to `shrink_to`
-    bool waits = false;      // storage has not answered its resize in time
-    uint64_t former_storage = 0;  // its size before it grows
+    uint64_t bytes = 0;        // requested
+    uint64_t shrink_to = 0;    // first, if not 0: an incomplete shrink is completed before the volume grows
+    uint64_t cut_from = 0;     // see RecordedSizes
+    bool follows = false;      // its storage has that size already, and is not changed
+    bool shrunk = false;       // storage has shrunk to `shrink_to`
+    bool waits = false;        // storage has not answered its resize in time
+    bool enlarges = false;     // storage must grow
+    uint64_t former_part = 0;  // Volume::part() before
     bool grows() const { return bytes > shrink_to; }
     static Result<Resize> take_turn(VolumeSet& set, const std::string& name);
     Status plan(const VolumeSet& set, uint64_t to, bool is_following);
     Status resize_backend(uint64_t to);
+    Status enlarge(VolumeSet& set);
+    Status storage_too_small(uint64_t has) const;
     void note_part() const;
     uint64_t size_to_require(uint64_t now, bool is_all) const;
     Status carry_out(VolumeSet& set);
@@ -52,10 +68,9 @@ struct VolumeSet::Resize {
 // when it shrinks to what others left of its storage. Others have shrunk storage that is smaller than the
 // volume, and the volume follows soon.
 void VolumeSet::Resize::note_part() const {
-    if (follows) return;
-    const bool cuts_nothing = shrink_to != 0 && !grows() && cut_from == 0;
+    if (follows || grows()) return;
     const bool is_part =
-        (volume->part_ != 0 && cuts_nothing) || volume->is_less_than(volume->backend().limits().size);
+        (former_part != 0 && cut_from == 0) || volume->is_less_than(volume->backend().limits().size);
     volume->part_ = is_part ? volume->size() : 0;
 }
 
@@ -86,10 +101,22 @@ Result<VolumeSet::Resize> VolumeSet::Resize::take_turn(VolumeSet& set, const std
     return Resize{.name = name, .volume = (*record)->volume, .turn = std::make_shared<Turn>(*record)};
 }
 
+Status VolumeSet::Resize::storage_too_small(uint64_t has) const {
+    const uint64_t fits = volume->fit(has);
+    const std::string first =
+        fits == 0
+            ? std::string()
+            : fmt::format("shrink the volume to that first (wssctl volume resize {} {}), or ", name, fits);
+    return failure(Code::kRefused,
+                   "volume {}: its storage has only {} ({} bytes): {}wait until it has followed", name,
+                   readable_size(has), has, first);
+}
+
 // Determines the steps to the size `to`.
 Status VolumeSet::Resize::plan(const VolumeSet& set, uint64_t to, bool is_following) {
     bytes = to;
     follows = is_following;
+    former_part = volume->part();
     if (bytes == 0 || bytes % volume->block_size() != 0)
         return failure(Code::kInvalid, "volume {}: size {} is not a positive multiple of its block size {}",
                        name, bytes, volume->block_size());
@@ -108,11 +135,7 @@ Status VolumeSet::Resize::plan(const VolumeSet& set, uint64_t to, bool is_follow
     auto known = set.known_.find(name);
     const bool shrinking = known != set.known_.end() && known->second.sizes.shrinking;
     if (bytes < size || shrinking) shrink_to = std::min(bytes, size);
-    if (!follows && bytes < size && backend_size < bytes)
-        return failure(Code::kRefused,
-                       "volume {}: its storage has only {} ({} bytes): shrink the volume to that first "
-                       "(wssctl volume resize {} {}), or wait until it has followed",
-                       name, readable_size(backend_size), backend_size, name, volume->fit(backend_size));
+    if (!follows && bytes < size && backend_size < bytes) return storage_too_small(backend_size);
     // An incomplete shrink is abandoned if others have resized the storage since, because it would destroy
     // their data.
     if (follows) return Status::ok();
@@ -143,15 +166,14 @@ Status VolumeSet::begin_shrink(const Resize& change) {
     if (change.cut_from != 0) WSS_TRY(backend.may_resize().within("volume " + change.name));
     std::lock_guard changing(change_m_);
     Known before;
+    const bool is_wanted = !change.follows && !change.grows();
+    if (is_wanted) change.volume->part_ = change.shrink_to;
     const bool there = remember(*change.volume, [&](Known& known) {
         before = known;
-        // The storage was not cut by a shrink that is abandoned: the volume has a part of it from now on.
-        const bool abandons = change.follows && known.sizes.cut_from != 0;
-        if (abandons && change.volume->fit(backend.limits().size) > change.shrink_to)
-            change.volume->part_ = known.sizes.part = change.shrink_to;
         known.sizes.resized = change.shrink_to;  // the next start drops the data beyond it
+        known.sizes.growing = 0;
         known.sizes.followed = change.follows && change.volume->part_ == 0;
-        if (!change.follows) known.sizes.part = change.shrink_to;
+        if (is_wanted) known.sizes.part = change.shrink_to;
         known.sizes.shrinking = true;
         known.sizes.cut_from = change.cut_from;
         known.sizes.cut_ownership = change.cut_from != 0 ? backend.ownership() : std::string();
@@ -160,6 +182,7 @@ Status VolumeSet::begin_shrink(const Resize& change) {
     Status saved = save();
     // Storage that others shrank is smaller, whatever the file records: commands beyond it must fail now.
     if (saved || change.follows) return Status::ok();
+    change.volume->part_ = change.former_part;
     remember(*change.volume, [&](Known& known) { known = before; });
     save_again();
     return saved.within(fmt::format("volume {} was not changed", change.name));
@@ -223,39 +246,61 @@ Status VolumeSet::end_shrink(Resize& change) {
     return Status::ok();
 }
 
+// Enlarges the storage. The state file records this first: if the target ends before it can save the result,
+// the next start gives the volume what the storage then has, up to the requested size.
+Status VolumeSet::Resize::enlarge(VolumeSet& set) {
+    auto record = [&](uint64_t growing) {
+        std::lock_guard changing(set.change_m_);
+        if (!set.remember(*volume, [&](Known& known) { known.sizes.growing = growing; }))
+            return removed_meanwhile();
+        return set.save();
+    };
+    Status enlarged = record(bytes);
+    if (enlarged)
+        enlarged = resize_backend(bytes);
+    else
+        enlarged = enlarged.within("it was not changed");
+    // Before the volume grows, engines must drop the data that others' shrink has removed.
+    if (enlarged && volume->backend().hides_growth())
+        enlarged =
+            failure(Code::kRefused,
+                    "others have shrunk its storage meanwhile; the volume follows soon, then repeat this");
+    if (enlarged || waits) return enlarged;
+    if (Status forgotten = record(0); !forgotten) log::error("{}", forgotten.to_string());
+    return enlarged;
+}
+
 Status VolumeSet::grow(Resize& change) {
     Volume& volume = *change.volume;
     io::Backend& backend = volume.backend();
-    if (!change.waits) change.former_storage = backend.limits().size;
-    const bool longer = change.bytes > change.former_storage;
-    if (longer && change.follows) return failure(Code::kBusy, "its storage became smaller meanwhile");
-    if (longer) WSS_TRY(change.resize_backend(change.bytes));
-    // Before the volume grows, engines must drop the data that others' shrink has removed.
-    if (longer && backend.hides_growth())
-        return failure(Code::kRefused,
-                       "others have shrunk its storage meanwhile; the volume follows soon, then repeat this");
+    if (!change.waits) change.enlarges = change.bytes > backend.limits().size;
+    if (change.enlarges && change.follows)
+        return failure(Code::kBusy, "its storage became smaller meanwhile");
+    if (change.enlarges) WSS_TRY(change.enlarge(*this));
     std::span<std::byte> memory = backend.memory();
     if (volume.extension() != nullptr && !memory.empty())
         WSS_TRY(volume.extension_->memory_grows(memory.first(std::min<size_t>(memory.size(), change.bytes))));
     const uint64_t whole = backend.limits().size / volume.block_size() * volume.block_size();
     const bool is_all = change.bytes >= whole && !(change.follows && volume.part_ != 0);
-    std::unique_lock changing(change_m_);
+    std::lock_guard changing(change_m_);
     RecordedSizes before;
     const bool there = remember(volume, [&](Known& known) {
         before = known.sizes;
         known.sizes.resized = change.size_to_require(change.bytes, is_all);
+        known.sizes.growing = 0;
         if (!change.follows) known.sizes.part = is_all ? 0 : change.bytes;
     });
     if (!there) return removed_meanwhile();
-    if (Status saved = save(); !saved) {
+    Status saved = save();
+    if (!saved && !change.enlarges) {
         remember(volume, [&](Known& known) { known.sizes = before; });
         // A change that follows storage is repeated, and Following logs the reason.
         if (Status again = save(); !again && !change.follows) log::error("{}", again.to_string());
-        changing.unlock();  // storage may not answer
-        if (Status back = longer ? backend.resize(change.former_storage) : Status::ok(); !back)
-            log::warning("volume {}: {}", change.name, back.to_string());
         return saved.within("it was not changed");
     }
+    if (!saved)
+        log::warning("{}: volume {} has grown, which is recorded as incomplete", saved.to_string(),
+                     change.name);
     volume.size_.store(change.bytes, std::memory_order_release);
     if (!change.follows) volume.part_ = is_all ? 0 : change.bytes;
     volume.generation_.fetch_add(1, std::memory_order_relaxed);
@@ -291,7 +336,7 @@ Status VolumeSet::Resize::carry_out(VolumeSet& set) {
     if (shrink_to != 0) {
         WSS_TRY(set.begin_shrink(*this));
         const auto dropped = Begun::begin([&](Done done) { set.drop_beyond(*this, std::move(done)); });
-        if (!dropped->wait_for(set.options_.wait))
+        if (!dropped->wait(set.options_))
             return end_later(set, dropped,
                              failure(Code::kTimedOut, "{}: not finished after {} s", what,
                                      set.options_.wait.count / 1'000'000'000));
@@ -300,7 +345,10 @@ Status VolumeSet::Resize::carry_out(VolumeSet& set) {
     Status resized = resize_storage(set);
     if (resized.code() == Code::kTimedOut && !follows) return end_later(set, nullptr, std::move(resized));
     WSS_TRY(resized);
-    return notify(set);
+    Status notified = notify(set);
+    // The volume has its new size, so storage must not repeat its notice: it would take the former size for
+    // the volume's. Reactors that are late are notified anyway.
+    return follows ? Status::ok() : notified;
 }
 
 // Called when observers have released the data beyond the new end. After a failure it can be repeated, and
@@ -331,8 +379,6 @@ Status VolumeSet::Resize::check_wanted(const VolumeSet& set) const {
 
 // Repeats the change until storage has answered.
 Status VolumeSet::Resize::carry_on(VolumeSet& set, const std::stop_token& stop) {
-    std::mutex m;
-    std::condition_variable_any stopped;
     for (;;) {
         WSS_TRY(check_wanted(set));
         Status resized = resize_storage(set);
@@ -340,9 +386,7 @@ Status VolumeSet::Resize::carry_on(VolumeSet& set, const std::stop_token& stop) 
         // kBusy: storage still executes the resize. A change that follows storage ends here, because storage
         // repeats its notice.
         if (follows || (resized.code() != Code::kTimedOut && resized.code() != Code::kBusy)) return resized;
-        std::unique_lock lock(m);
-        stopped.wait_for(lock, stop, kLookAgain, [] { return false; });
-        if (stop.stop_requested()) return failure(Code::kClosed, "the target is stopping");
+        if (!pause(set.options_.turn, stop)) return failure(Code::kClosed, "the target is stopping");
     }
 }
 
@@ -354,7 +398,7 @@ Status VolumeSet::Resize::end_later(VolumeSet& set, const std::shared_ptr<Begun>
     const std::string what = "resizing volume " + name;
     const Status begun = set.late_ends_.begin([&set, change = *this, dropped,
                                                what](const std::stop_token& stop) mutable {
-        if (dropped && !dropped->wait(stop)) return;
+        if (dropped && !dropped->wait(set.options_, stop)) return;
         Status ended = dropped ? set.end_of(*dropped, what) : Status::ok();
         if (ended) ended = change.carry_on(set, stop);
         if (ended)
@@ -401,7 +445,7 @@ void VolumeSet::Record::end_shrink(VolumeSet& set) const {
     const auto dropped = Begun::begin([&](Done done) { set.drop_beyond(*change, std::move(done)); });
     const Status begun =
         set.late_ends_.begin([&set, change = *change, dropped](const std::stop_token& stop) mutable {
-            if (!dropped->wait(stop)) return;
+            if (!dropped->wait(set.options_, stop)) return;
             Status ended = set.end_of(*dropped, "ending the shrink of volume " + change.name);
             if (ended) ended = set.end_shrink(change);
             if (!ended)
@@ -428,11 +472,7 @@ bool VolumeSet::storage_lost(const std::string& name, const Volume* volume, uint
         std::lock_guard lock(m_);
         auto found = records_.find(name);
         if (found == records_.end() || found->second->volume.get() != volume) return true;
-        // A volume that the operator is shrinking is becoming a part of its storage.
-        auto known = known_.find(name);
-        const bool is_cut = known != known_.end() && known->second.sizes.cut_from != 0;
-        found->second->volume->lose(bytes != 0 && !is_cut ? Volume::Loss::kOfKnownSize
-                                                          : Volume::Loss::kOfUnknownSize);
+        found->second->volume->lose(bytes != 0 ? Volume::Loss::kOfKnownSize : Volume::Loss::kOfUnknownSize);
         if (found->second->state == Record::State::kLive) live = found->second->volume;
     }
     log::error(
@@ -441,7 +481,10 @@ bool VolumeSet::storage_lost(const std::string& name, const Volume* volume, uint
     if (live != nullptr) {
         // The storage must no longer be shrunk: others write to it. Engines drop their data beyond the end.
         std::lock_guard changing(change_m_);
-        remember(*live, [](Known& known) { known.sizes.forget_cut(); });
+        remember(*live, [](Known& known) {
+            known.sizes.forget_cut();
+            known.sizes.growing = 0;
+        });
         save_again();
     }
     if (live != nullptr)
@@ -456,10 +499,10 @@ struct VolumeSet::Following {
     const std::string& name;
     const Volume* volume;
 
-    bool is_shrinking() const {
+    RecordedSizes sizes() const {
         std::lock_guard lock(set.m_);
         auto known = set.known_.find(name);
-        return known != set.known_.end() && known->second.sizes.shrinking;
+        return known == set.known_.end() ? RecordedSizes{} : known->second.sizes;
     }
     void note(uint64_t bytes, const Status& status) const {
         std::string now;
@@ -491,12 +534,15 @@ bool VolumeSet::follow_backend(const std::string& name, const Volume* volume, ui
     // The operator's resize has overtaken this notice. If the storage has shrunk, it repeats the notice.
     if (volume->backend().limits().size > after) return false;
     const uint64_t size = volume->size();
-    if (before == 0 && volume->takes_all_) before = size;
-    if (before == 0 && volume->fit(after) > size) change->volume->part_ = size;
-    uint64_t bytes = volume->fit(after);
-    if (!volume->is_all_of(before) && bytes > size) bytes = size;
     const Following following{*this, name, volume};
-    if (bytes == size && !following.is_shrinking()) {
+    const RecordedSizes sizes = following.sizes();
+    std::atomic<uint64_t>& part = change->volume->part_;
+    if (before == 0 && !volume->takes_all_ && volume->fit(after) > size) part = size;
+    // The storage had a size that proves an incomplete shrink of the operator, by whomever it was made.
+    const uint64_t least = before == 0 ? after : std::min(before, after);
+    if (sizes.cut_from != 0 && !volume->is_less_than(least)) part = 0;
+    const uint64_t bytes = volume->fit(after);
+    if (bytes == size && !sizes.shrinking) {
         following.note(after, Status::ok());
         return true;
     }

@@ -182,7 +182,8 @@ void VolumeSet::retire(Until until) {
 
 // --- create ---
 
-static Status fit_size(VolumeOptions& options, const io::Limits& limits) {
+// `growing`: see RecordedSizes.
+static Status fit_size(VolumeOptions& options, const io::Limits& limits, uint64_t growing) {
     if (options.block_size == 0) options.block_size = std::max<uint32_t>(512, limits.logical_block);
     if (options.block_size < limits.logical_block)
         return failure(
@@ -195,7 +196,9 @@ static Status fit_size(VolumeOptions& options, const io::Limits& limits) {
     if (limits.size < options.block_size)
         return failure(Code::kInvalid, "volume {}: the backend has only {} bytes, less than one block of {}",
                        options.name, limits.size, options.block_size);
-    if (options.size == 0) options.size = limits.size / options.block_size * options.block_size;
+    const uint64_t whole = limits.size / options.block_size * options.block_size;
+    if (options.size == 0) options.size = whole;
+    options.size = std::max(options.size, std::min(growing, whole));
     if (options.size > limits.size)
         return failure(Code::kInvalid, "volume {}: the backend has only {}, not {}", options.name,
                        readable_size(limits.size), readable_size(options.size));
@@ -221,7 +224,8 @@ Status VolumeSet::make_volume(Record& record, std::unique_ptr<io::Backend> backe
     io::Limits limits = backend->limits();
     // The backend may be offering the larger size already. `follow` refuses it until the volume is made.
     if (record.at_most != 0) limits.size = std::min(limits.size, record.at_most);
-    WSS_TRY(fit_size(options, limits));
+    WSS_TRY(fit_size(options, limits, record.sizes.growing));
+    if (record.part < options.size) record.part = 0;  // it has grown since that was recorded
     record.storage_bytes = limits.size;
     record.volume = closer_->make(options, record.identity, std::move(backend));
     if (record.write_protected) record.volume->read_only_.store(true, std::memory_order_relaxed);
@@ -306,6 +310,10 @@ void VolumeSet::serve(const RecordPtr& record, Done done) {
         Known& known = known_[record->options.name];
         known.identity = record->identity;
         if (record->sizes.cut_from == 0) known.sizes.forget_cut();
+        if (std::exchange(known.sizes.growing, 0) != 0) {
+            known.sizes.resized = record->volume->size();
+            known.sizes.part = record->volume->part();
+        }
         // `size=` may have been removed since.
         if (!record->keeps_size && !known.sizes.shrinking && record->volume->part_ == 0 &&
             record->volume->is_all_of(record->storage_bytes))
@@ -421,10 +429,17 @@ std::shared_ptr<VolumeSet::Begun> VolumeSet::Begun::begin(const std::function<vo
 
 bool VolumeSet::Begun::wait_for(Nanoseconds limit) {
     std::unique_lock lock(m);
+    if (limit == Nanoseconds{}) return done;
     return changed.wait_for(lock, std::chrono::nanoseconds(limit.count), [this] { return done; });
 }
 
-bool VolumeSet::Begun::wait(const std::stop_token& stop) {
+bool VolumeSet::Begun::wait(const Options& options) {
+    while (options.turn && !wait_for({}) && options.turn()) continue;
+    return wait_for(options.turn ? Nanoseconds{} : options.wait);
+}
+
+bool VolumeSet::Begun::wait(const Options& options, const std::stop_token& stop) {
+    while (options.turn && !wait_for({}) && !stop.stop_requested()) options.turn();
     std::unique_lock lock(m);
     return changed.wait(lock, stop, [this] { return done; });
 }
@@ -439,7 +454,7 @@ Status VolumeSet::wait_for(const std::string& what, const std::function<void(Don
         retire();
     else
         (void)late_ends_.begin([this, begun](const std::stop_token& stop) {
-            if (!begun->wait(stop)) return;
+            if (!begun->wait(options_, stop)) return;
             retire(Until::kBegun);  // a stop waits for this task
             std::lock_guard changing(change_m_);
             save_again();
@@ -448,7 +463,7 @@ Status VolumeSet::wait_for(const std::string& what, const std::function<void(Don
 }
 
 Status VolumeSet::end_of(Begun& begun, const std::string& what, const WritesLeft& left) {
-    const bool in_time = begun.wait_for(options_.wait);
+    const bool in_time = begun.wait(options_);
     std::unique_lock lock(begun.m);
     Status status =
         in_time ? begun.status
@@ -511,7 +526,8 @@ Status VolumeSet::close_all() {
     bool in_time = false;
     for (const Nanoseconds limit = SystemClock().now() + options_.wait;
          !in_time && SystemClock().now() < limit;) {
-        in_time = begun->wait_for(kLook);
+        if (options_.turn) options_.turn();
+        in_time = begun->wait_for(options_.turn ? Nanoseconds{} : kLook);
         // Idle volumes begin to close while others have requests in flight.
         retire(Until::kBegun);
     }

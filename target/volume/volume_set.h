@@ -94,6 +94,11 @@ class VolumeSet {
         // False: the thread that releases a volume last closes it. For programs with a single thread, such as
         // the simulation.
         bool closing_thread = true;
+        // For tests with a single thread. `turn` is called while a plain form or a background task waits, and
+        // lets reactors and storage continue. If it returns false, the plain form has waited for long enough.
+        // `later` takes over the background tasks. The state file is then not corrected in the background.
+        std::function<bool()> turn;
+        LateEnds::Start later;
     };
 
     VolumeSet(std::vector<reactor::Reactor*> reactors, Options options);
@@ -267,13 +272,14 @@ class VolumeSet {
     // Volumes that every reactor has released, until retire() releases them too.
     std::vector<std::shared_ptr<Volume>> retired_;
 
-    LateEnds late_ends_;                      // stopped before other members are destroyed
+    LateEnds late_ends_{options_.later};      // stopped before other members are destroyed
     const std::shared_ptr<Notices> notices_;  // ended then, too
     // The last member, so that its thread ends first. begin() is called with change_m_ held.
     Repeater correct_later_{[this] {
-        std::lock_guard changing(change_m_);
-        return saved_is_known_ || save().is_ok();
-    }};
+                                std::lock_guard changing(change_m_);
+                                return saved_is_known_ || save().is_ok();
+                            },
+                            !options_.later};
 };
 
 }  // namespace wss::volume

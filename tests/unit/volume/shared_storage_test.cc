@@ -46,8 +46,10 @@ TEST_F(OnSharedStorage, a_volume_does_not_follow_a_size_that_the_storage_had_bef
 class WhileAGrowthIsSaved : public OnSharedStorage {
   protected:
     void SetUp() override {
-        make_set({.state = locked(folder_.file("state.json")), .write = [&](const StateLock&, const auto&) {
-                      if (auto others = std::exchange(others_, {})) others();
+        make_set({.state = locked(folder_.file("state.json")),
+                  .write = [&](const StateLock&, const auto& volumes) {
+                      const bool is_over = !volumes.empty() && volumes.front().sizes.growing == 0;
+                      if (auto others = is_over ? std::exchange(others_, {}) : nullptr) others();
                       return Status::ok();
                   }});
         ASSERT_TRUE(set_->restore());
@@ -91,6 +93,69 @@ TEST_F(WhileAGrowthIsSaved, a_loss_leaves_a_volume_that_takes_all_of_its_storage
     shared_.left = 1 << 20;
     ASSERT_TRUE(reopen("a"));
     EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 20});
+}
+
+// Storage would have to be shrunk again, and others may have used the space.
+TEST_F(OnSharedStorage, a_growth_that_cannot_be_saved_does_not_resize_the_storage) {
+    bool full = false;
+    make_set({.state = locked(folder_.file("state.json")), .write = [&](const StateLock&, const auto&) {
+                  return full ? Status::from_errno(ENOSPC, "state file") : Status::ok();
+              }});
+    ASSERT_TRUE(set_->restore());
+    ASSERT_TRUE(create("a"));
+    full = true;
+    EXPECT_FALSE(resize("a", 2 << 20));
+    EXPECT_EQ(shared_.resizes, 0);
+    EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 20});
+    full = false;
+    EXPECT_TRUE(resize("a", 2 << 20));
+}
+
+// The volume may have acknowledged writes beyond its former end.
+TEST_F(OnSharedStorage, a_growth_whose_end_could_not_be_saved_is_continued_at_the_next_start) {
+    bool fails = false;
+    const auto start = [&] {
+        set_.reset();
+        make_set({.state = locked(folder_.file("state.json")),
+                  .write = [&](const StateLock& state, const auto& volumes) {
+                      const bool is_begin = volumes.empty() || volumes.front().sizes.growing != 0;
+                      if (fails && !is_begin) return Status::from_errno(ENOSPC, "state file");
+                      return write_state_file(state, volumes);
+                  }});
+        ASSERT_TRUE(control([&] { return set_->restore(); }));
+    };
+    start();
+    ASSERT_TRUE(control([&] { return set_->create({.name = "a", .backend = "any"}); }));
+    fails = true;
+    EXPECT_TRUE(resize("a", 2 << 20));
+    EXPECT_EQ(set_->find("a")->size, uint64_t{2 << 20});
+    ASSERT_TRUE(control([&] { return set_->close_all(); }));
+    fails = false;
+    start();
+    EXPECT_EQ(set_->find("a")->size, uint64_t{2 << 20});
+    others_resize(3 << 20);
+    EXPECT_EQ(set_->find("a")->size, uint64_t{3 << 20}) << "it covers all of its storage";
+}
+
+TEST_F(OnSharedStorage, a_growth_whose_notification_outlasts_its_limit_does_not_end_the_following) {
+    make_set({.wait = from_ms(50)});
+    ASSERT_TRUE(create("a"));
+    shared_.size = 2 << 20;
+    EXPECT_TRUE(shared_.changed(1 << 20, 2 << 20)) << "no reactor has answered, but the volume has that size";
+    EXPECT_EQ(set_->find("a")->size, uint64_t{2 << 20});
+    others_resize(3 << 20);
+    EXPECT_EQ(set_->find("a")->size, uint64_t{3 << 20});
+}
+
+TEST_F(OnSharedStorage, a_refused_shrink_recommends_no_size_if_no_block_is_left) {
+    ASSERT_TRUE(await([&](VolumeSet::Done done) {
+        set_->create_async({.name = "a", .backend = "any", .block_size = 4096}, std::move(done));
+    }));
+    shared_.size = 512;
+    const Status refused = resize("a", 512 << 10);
+    EXPECT_EQ(refused.code(), Code::kRefused);
+    EXPECT_EQ(refused.text().find("wssctl volume resize"), std::string::npos) << refused.text();
+    shared_.size = 1 << 20;
 }
 
 // The second attempt would undo what others have done to the storage after the first.

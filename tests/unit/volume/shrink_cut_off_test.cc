@@ -248,6 +248,24 @@ TEST_F(ShrinkCutOff, a_shrink_that_storage_refused_leaves_the_volume_on_a_part_w
     stop();
 }
 
+// While the outcome is unknown, storage reports the requested size at most.
+TEST_F(ShrinkCutOff, a_shrink_of_unknown_outcome_leaves_the_volume_on_a_part_when_others_resize_the_storage) {
+    shared_.size = 4 << 20;
+    start();
+    shared_.refuses_resizes = true;
+    EXPECT_FALSE(resize("disk", 2 << 20));
+    shared_.refuses_resizes = false;
+    shared_.offered = 2 << 20;
+    EXPECT_TRUE(follows(4 << 20, 3 << 20));
+    shared_.offered = 0;
+    shared_.size = 3 << 20;
+    stop();
+    start();
+    expect_ended();
+    EXPECT_EQ(size(), uint64_t{2 << 20}) << "the engines' data beyond that is gone";
+    stop();
+}
+
 // The volume follows the storage when the change in progress is over.
 TEST_F(ShrinkCutOff, a_shrink_by_others_during_a_shrink_leaves_the_volume_on_all_of_the_storage) {
     shared_.size = 4 << 20;
@@ -310,7 +328,8 @@ TEST_F(ShrinkCutOff, a_shrink_that_overtakes_one_by_others_shrinks_the_storage) 
     EXPECT_EQ(resize("disk", (3 << 20) + (1 << 19)).code(), Code::kRefused);
     EXPECT_TRUE(resize("disk", 2 << 20));
     EXPECT_EQ(shared_.size, uint64_t{2 << 20});
-    report(4 << 20, 3 << 20);
+    EXPECT_FALSE(follows(4 << 20, 3 << 20)) << "the resize has overtaken it, and it is not repeated";
+    EXPECT_EQ(size(), uint64_t{2 << 20});
     others_resize(4 << 20);
     EXPECT_EQ(size(), uint64_t{4 << 20});
     stop();
