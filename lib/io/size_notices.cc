@@ -184,7 +184,7 @@ void SizeNotices::changed_own(uint64_t bytes) {
     std::lock_guard lock(state_->m);
     state_->own_limit = UINT64_MAX;
     ++state_->own_sizes;
-    const bool pending = state_->lowest < state_->reported;
+    const bool pending = state_->lowest < state_->user_size();
     state_->reported = state_->latest = bytes;
     state_->end_own();
     if (!pending || bytes < state_->lowest) state_->lowest = bytes;
