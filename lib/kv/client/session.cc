@@ -7,6 +7,7 @@
 #include "lib/kv/client/get_job.h"
 #include "lib/kv/client/put_job.h"
 #include "lib/kv/client/simple_job.h"
+#include "lib/kv/client/snapshot_job.h"
 
 namespace wss::kv {
 
@@ -185,6 +186,9 @@ Job& JobPool::take(ClientSession& session, Request::Kind kind) {
                 break;
             case Request::Kind::kPutAll:
                 idle.push_back(std::make_unique<PutJob>(session));
+                break;
+            case Request::Kind::kSnapshot:
+                idle.push_back(std::make_unique<SnapshotJob>(session));
                 break;
             default:
                 idle.push_back(std::make_unique<SimpleJob>(session));

@@ -70,10 +70,6 @@ Status SimpleJob::check() noexcept {
             if (partition_ >= session_.partitions())
                 return failure(Code::kInvalid, "there is no partition {}", partition_);
             return Status::ok();
-        case Request::Kind::kSnapshot:
-            static_cast<Snapshot&>(*request_).timestamp =
-                session_.clock().next_after(session_.times().slowest());
-            return Status::ok();
         default:
             return Status(Code::kInternal, "not a simple request");
     }
@@ -97,14 +93,8 @@ void SimpleJob::send() noexcept {
         case Request::Kind::kScan:
             sent = send_scan(link);
             break;
-        case Request::Kind::kInfo:
+        default:
             sent = link.call(call_, wire::KvKind::kInfo, 0, wire::KvText{});
-            break;
-        default: {
-            auto& snapshot = static_cast<Snapshot&>(*request_);
-            sent = link.call(call_, wire::KvKind::kSnapshot, 0,
-                             wire::KvText{.text = snapshot.directory, .timestamp = snapshot.timestamp.value});
-        }
     }
     if (!sent) return wake_in(kRetryAfterLoss);
     sent_ = true;
@@ -164,7 +154,7 @@ void SimpleJob::answered(const wire::KvHeader& header, wire::Bytes message) noex
         case Request::Kind::kScan:
             return scan_answered(header, message);
         default:
-            return text_answered(header, message);
+            return info_answered(header, message);
     }
 }
 
@@ -267,7 +257,7 @@ void SimpleJob::scan_answered(const wire::KvHeader& header, wire::Bytes message)
     end(Status::ok());
 }
 
-void SimpleJob::text_answered(const wire::KvHeader& header, wire::Bytes message) noexcept {
+void SimpleJob::info_answered(const wire::KvHeader& header, wire::Bytes message) noexcept {
     wire::KvText text;
     bool good = wire::parse(message, text);
     if (header.status != wire::KvStatus::kOk)
@@ -275,11 +265,7 @@ void SimpleJob::text_answered(const wire::KvHeader& header, wire::Bytes message)
                            wire::to_string(header.status), good && !text.text.empty() ? ": " : "",
                            good ? text.text : ""));
     if (!good) return end(Status(Code::kUnavailable, "the partition's answer is malformed"));
-    if (request_->kind == Request::Kind::kInfo) {
-        static_cast<Info&>(*request_).json = text.text;
-        return end(Status::ok());
-    }
-    if (++partition_ < session_.partitions()) return send();
+    static_cast<Info&>(*request_).json = text.text;
     end(Status::ok());
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SimpleJob: requests that need one message at a time: conditional puts, scans (partition after partition),
-// info, snapshots.
+// info.
 //
 // A conditional put whose reply was lost is sent again with its timestamp, by which the partition recognises
 // it. If that is refused, the first message may still have been carried out, or be in flight. The put is
@@ -38,7 +38,7 @@ class SimpleJob final : public Job {
     void put_if_refused() noexcept;
     Status why_refused() const;
     void scan_answered(const wire::KvHeader& header, wire::Bytes message) noexcept;
-    void text_answered(const wire::KvHeader& header, wire::Bytes message) noexcept;
+    void info_answered(const wire::KvHeader& header, wire::Bytes message) noexcept;
     void end(Status status) noexcept;
 
     Request* request_ = nullptr;

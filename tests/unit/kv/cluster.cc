@@ -120,6 +120,7 @@ void Cluster::start(uint32_t partition) {
     options.store.heap_limit = options_.heap_limit;
     options.seed = Random::entropy();
     options.access = parsed(options_.access);
+    if (!options_.snapshots.empty()) options.snapshots = fmt::format("{}/{}", options_.snapshots, partition);
     store::Log* log = partition < options_.logs.size() ? options_.logs[partition] : nullptr;
     if (log != nullptr) options.store.durability = store::Durability::kSync;
     auto service = Service::create(node.reactor, {node.fabric.get()}, node.wall, log, options);

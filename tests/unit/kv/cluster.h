@@ -31,6 +31,7 @@ class Cluster {
         uint32_t prepared_max = 1u << 16;
         uint64_t heap_limit = UINT64_MAX;
         std::vector<std::string> access = {};  // rules, with "tls"; none: every client may do everything
+        std::string snapshots = {};            // directory; that of partition 0 is below its directory "0"
     };
     explicit Cluster(Options options);
     Cluster() : Cluster(Options()) {}
