@@ -156,10 +156,10 @@ void RemoteQueue::note_taken(io::Succession from, std::string why) {
     incarnation_ = 0;
 }
 
-bool RemoteQueue::is_over(Wait& wait, Nanoseconds most) noexcept {
+bool RemoteQueue::is_over(Wait& wait, Nanoseconds most, bool counts) noexcept {
     constexpr Nanoseconds kLookMax = from_ms(500);
     const Nanoseconds now = reactor_.now(), passed = now - std::exchange(wait.looked, now);
-    if (nodes_.may_join()) wait.waited = wait.waited + std::min(passed, kLookMax);
+    if (counts && nodes_.may_join()) wait.waited = wait.waited + std::min(passed, kLookMax);
     return wait.waited >= most;
 }
 
@@ -167,8 +167,8 @@ bool RemoteQueue::awaits_successor() noexcept {
     return !is_over(taken_.wait, kTakenMax);
 }
 
-bool RemoteQueue::awaits_last() noexcept {
-    return last_ && !is_over(*last_, kLastMax);
+bool RemoteQueue::awaits_last(bool is_offered) noexcept {
+    return last_ && !is_over(*last_, kLastMax, is_offered);
 }
 
 void RemoteQueue::submit(io::Request& request) noexcept {

@@ -51,6 +51,24 @@ TEST_F(TwoProcesses, a_restarted_target_does_not_use_a_former_process_that_joins
     expect_served_by_other();
 }
 
+TEST_F(TwoProcesses, a_restarted_target_gives_the_last_process_time_from_the_offer_of_a_former_one) {
+    serve_from_other();
+    node_.crash();
+    world_.heal_all();
+    world_.cut(node_, *other_node_);
+    world_.cut(node_, storage_node_);
+    other_disk_.refuse(false);
+    restart_target();
+    world_.run_for(from_s(10));
+    world_.heal(node_, storage_node_);
+    ASSERT_TRUE(await(1));
+    world_.heal_all();
+    ASSERT_TRUE(await(2));
+    world_.run_for(from_ms(300));
+    disk_.take_away();
+    expect_served_by_other();
+}
+
 TEST_F(TwoProcesses, a_target_does_not_use_a_former_process_while_the_last_one_is_disconnected) {
     serve_from_other();
     world_.heal_all();
