@@ -9,7 +9,7 @@ namespace {
 
 // An id becomes free when its client has been gone for a long time. The next client with the id could decide
 // what the former one left undecided.
-TEST_F(AccessControl, a_client_cannot_decide_a_transaction_with_keys_that_it_may_not_write) {
+TEST_F(AccessControl, lets_no_client_decide_a_transaction_with_keys_that_it_may_not_write) {
     begin({"alice=rw", "bob=rw:a/", "p=partition"}, 2);
     std::string key = "b";
     while (partition_of(fingerprint(key), 2) != 0) key += 'b';
@@ -48,7 +48,7 @@ TEST_F(AccessControl, a_client_cannot_decide_a_transaction_with_keys_that_it_may
     cluster->on(0, [](Service& service) { EXPECT_EQ(service.store().statistics().prepared, 1u); });
 }
 
-TEST_F(AccessControl, a_client_learns_nothing_about_transactions_of_other_ids) {
+TEST_F(AccessControl, reveals_nothing_to_a_client_about_transactions_of_other_ids) {
     begin({"alice=rw", "bob=rw:a/", "p=partition"}, 2);
     std::string key = "b", own = "a/";
     while (partition_of(fingerprint(key), 2) != 0) key += 'b';
@@ -169,7 +169,7 @@ class HostileClient {
     std::vector<uint64_t> used_;
 };
 
-TEST_F(AccessControl, hostile_messages_reveal_and_change_nothing_outside_of_the_client_s_prefix) {
+TEST_F(AccessControl, lets_hostile_messages_reveal_and_change_nothing_outside_the_prefix_of_the_client) {
     begin(kRules);
     const auto alice = client("alice");
     std::vector<uint64_t> foreign;

@@ -7,7 +7,7 @@
 namespace wss::kv::test {
 namespace {
 
-TEST_F(AccessControl, a_client_that_may_not_read_every_key_gets_no_address_of_the_memory) {
+TEST_F(AccessControl, gives_no_address_of_the_memory_to_a_client_that_may_not_read_every_key) {
     begin({"alice=rw", "bob=rw:a/", "carol=w"});
     const auto alice = raw("alice");
     EXPECT_NE(alice->link().facts().arena.rkey, 0u);
@@ -39,7 +39,7 @@ TEST_F(AccessControl, a_client_that_may_not_read_every_key_gets_no_address_of_th
     EXPECT_EQ(slot.bytes, 0u);
 }
 
-TEST_F(AccessControl, only_one_sided_reads_of_clients_with_access_to_the_memory_are_counted) {
+TEST_F(AccessControl, counts_only_one_sided_reads_of_clients_with_access_to_the_memory) {
     begin(kRules);
     const wire::KvDecision reads{.timestamp = 1000};
     EXPECT_EQ(raw("bob")->ask(wire::KvKind::kPing, 0, reads), wire::KvStatus::kOk);
@@ -48,7 +48,7 @@ TEST_F(AccessControl, only_one_sided_reads_of_clients_with_access_to_the_memory_
     EXPECT_EQ(cluster->counters(0).one_sided_keys, 1000u);
 }
 
-TEST_F(AccessControl, a_key_of_the_memory_is_useless_to_a_client_that_may_not_read_every_key) {
+TEST_F(AccessControl, makes_a_key_of_the_memory_useless_to_a_client_that_may_not_read_every_key) {
     begin(kRules);
     const auto alice = raw("alice");
     const fabric::RemoteAddress arena = alice->link().facts().arena;
@@ -61,7 +61,7 @@ TEST_F(AccessControl, a_key_of_the_memory_is_useless_to_a_client_that_may_not_re
     EXPECT_EQ(bob->reads_done()[0], fabric::CompletionStatus::kRemoteAccess);
 }
 
-TEST_F(AccessControl, a_client_that_loses_the_right_to_read_every_key_loses_the_memory_at_once) {
+TEST_F(AccessControl, withdraws_the_memory_at_once_from_a_client_that_loses_the_right_to_read_every_key) {
     begin(kRules);
     const auto alice = raw("alice");
     const fabric::RemoteAddress arena = alice->link().facts().arena;
@@ -77,7 +77,7 @@ TEST_F(AccessControl, a_client_that_loses_the_right_to_read_every_key_loses_the_
     EXPECT_EQ(alice->reads_done()[1], fabric::CompletionStatus::kRemoteAccess);
 }
 
-TEST_F(AccessControl, one_sided_reads_are_only_for_clients_that_may_read_every_key) {
+TEST_F(AccessControl, permits_one_sided_reads_only_to_clients_that_may_read_every_key) {
     begin({"alice=r", "bob=r:a/", "carol=rw"});
     EXPECT_TRUE(put(*client("carol"), {{"a/x", "value"}}));
     const auto alice = client("alice", {.one_sided = OneSided::kOn});

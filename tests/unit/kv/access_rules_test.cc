@@ -21,7 +21,7 @@ std::string fault_of(const std::vector<std::string>& words) {
     return rules.status().to_string();
 }
 
-TEST(AccessRules, a_prefix_covers_the_keys_that_begin_with_it_and_no_others) {
+TEST(AccessRules, with_a_prefix_cover_the_keys_that_begin_with_it_and_no_others) {
     const AccessRules rules = rules_of({"alice=rw:a/"});
     const ClientRights& alice = rules.of("alice");
     for (const char* key : {"a/", "a/x", "a//"})
@@ -31,7 +31,7 @@ TEST(AccessRules, a_prefix_covers_the_keys_that_begin_with_it_and_no_others) {
     EXPECT_FALSE(alice.reads_all() || alice.writes_all() || alice.is_partition());
 }
 
-TEST(AccessRules, without_a_prefix_or_with_an_empty_one_a_rule_covers_every_key) {
+TEST(AccessRules, without_a_prefix_or_with_an_empty_one_cover_every_key) {
     for (const char* word : {"alice=r", "alice=r:"}) {
         const AccessRules rules = rules_of({word});
         EXPECT_TRUE(rules.of("alice").reads_all()) << word;
@@ -40,7 +40,7 @@ TEST(AccessRules, without_a_prefix_or_with_an_empty_one_a_rule_covers_every_key)
     }
 }
 
-TEST(AccessRules, the_rules_of_a_name_add_up) {
+TEST(AccessRules, of_one_name_add_up) {
     const AccessRules rules = rules_of({"alice=r:a/", "alice=w:a/b/", "alice=rw:c:", "alice=partition"});
     const ClientRights& alice = rules.of("alice");
     EXPECT_TRUE(alice.may_read("a/b/x") && alice.may_write("a/b/x"));
@@ -49,14 +49,14 @@ TEST(AccessRules, the_rules_of_a_name_add_up) {
     EXPECT_TRUE(alice.is_partition());
 }
 
-TEST(AccessRules, a_scan_needs_one_rule_that_covers_its_prefix) {
+TEST(AccessRules, permit_a_scan_only_if_one_of_them_covers_its_prefix) {
     const AccessRules rules = rules_of({"alice=r:a/1", "alice=r:a/2", "alice=w:b/"});
     const ClientRights& alice = rules.of("alice");
     EXPECT_TRUE(alice.may_scan("a/1") && alice.may_scan("a/12"));
     for (const char* prefix : {"", "a", "a/", "b/"}) EXPECT_FALSE(alice.may_scan(prefix)) << prefix;
 }
 
-TEST(AccessRules, a_name_without_a_rule_has_no_rights_unless_there_are_rules_for_the_star) {
+TEST(AccessRules, give_no_rights_to_a_name_without_a_rule_unless_there_are_rules_for_the_star) {
     const AccessRules rules = rules_of({"alice=rw"});
     EXPECT_FALSE(rules.of("bob").is_client() || rules.of("").is_client());
     const AccessRules with_star = rules_of({"*=r:public/", "alice=rw", "carol=none"});
@@ -66,14 +66,14 @@ TEST(AccessRules, a_name_without_a_rule_has_no_rights_unless_there_are_rules_for
     EXPECT_TRUE(with_star.of("alice").writes_all());
 }
 
-TEST(AccessRules, a_partition_is_not_a_client) {
+TEST(AccessRules, distinguish_a_partition_from_a_client) {
     const AccessRules rules = rules_of({"p=partition"});
     EXPECT_TRUE(rules.of("p").is_partition() && !rules.of("p").is_client());
     EXPECT_TRUE(rules.has_partition());
     EXPECT_FALSE(rules_of({"p=rw"}).has_partition());
 }
 
-TEST(AccessRules, any_byte_of_a_prefix_can_be_written_in_hexadecimal) {
+TEST(AccessRules, accept_any_byte_of_a_prefix_in_hexadecimal) {
     const AccessRules rules = rules_of({"alice=r:%00%fF%25"});
     EXPECT_TRUE(rules.of("alice").may_read(std::string_view("\0\xff%x", 4)));
     EXPECT_FALSE(rules.of("alice").may_read("%00%fF%25"));
@@ -83,7 +83,7 @@ TEST(AccessRules, any_byte_of_a_prefix_can_be_written_in_hexadecimal) {
     EXPECT_NE(fault_of({"alice=r:a\n"}).find("write it as %0A"), std::string::npos);
 }
 
-TEST(AccessRules, invalid_rules_are_refused_with_the_rule) {
+TEST(AccessRules, that_are_invalid_are_refused_and_named_in_the_error) {
     for (const char* word :
          {"", "alice", "alice=", "alice=x", "alice=RW", "alice=wr", "=rw", "al ice=rw", "-a=r",
           "alice=none:a", "alice=partition:a", "*=partition", "alice:rw", "alice=rw a"})
@@ -93,7 +93,7 @@ TEST(AccessRules, invalid_rules_are_refused_with_the_rule) {
     EXPECT_FALSE(AccessRules::parse({"alice=r:" + std::string(1025, 'x')}).is_ok()) << "no key is that long";
 }
 
-TEST(AccessRules, the_number_of_rules_is_limited) {
+TEST(AccessRules, are_limited_in_number) {
     std::vector<std::string> words(AccessRules::kRulesPerName, "alice=r:a");
     EXPECT_TRUE(AccessRules::parse(words).is_ok());
     words.emplace_back("alice=r:b");
@@ -106,7 +106,7 @@ TEST(AccessRules, the_number_of_rules_is_limited) {
 }
 
 // Random rules over a few letters, so that prefixes overlap and are equal often.
-TEST(AccessRules, a_key_is_covered_exactly_if_one_rule_of_the_name_covers_it) {
+TEST(AccessRules, cover_a_key_exactly_if_one_rule_of_the_name_covers_it) {
     Random random(7);
     const auto text = [&](uint64_t longest) {
         std::string made;

@@ -93,7 +93,7 @@ bool has_no_sample(KvKind kind) {
            kind == KvKind::kAbort;
 }
 
-TEST_F(AccessControl, every_kind_of_message_is_refused_to_a_client_without_the_right) {
+TEST_F(AccessControl, refuses_every_kind_of_message_to_a_client_without_the_right) {
     begin(kRules);
     const auto bob = raw("bob");
     for (const Sample& sample : samples()) EXPECT_EQ(sample.send(*bob), KvStatus::kPermission) << sample.what;
@@ -116,7 +116,7 @@ TEST_F(AccessControl, every_kind_of_message_is_refused_to_a_client_without_the_r
 }
 
 // Shows that the lack of rights is the only reason for the refusals of the test above.
-TEST_F(AccessControl, a_client_with_all_rights_may_send_everything_but_inquiries) {
+TEST_F(AccessControl, lets_a_client_with_all_rights_send_everything_but_inquiries) {
     begin(kRules);
     for (const Sample& sample : samples()) {
         const auto alice = raw("alice");
@@ -125,7 +125,7 @@ TEST_F(AccessControl, a_client_with_all_rights_may_send_everything_but_inquiries
     }
 }
 
-TEST_F(AccessControl, without_rules_every_client_may_do_everything) {
+TEST_F(AccessControl, without_rules_lets_every_client_do_everything) {
     begin({});
     for (const Sample& sample : samples()) {
         const auto bob = raw("bob");
@@ -133,7 +133,7 @@ TEST_F(AccessControl, without_rules_every_client_may_do_everything) {
     }
 }
 
-TEST_F(AccessControl, a_client_may_do_everything_with_keys_of_its_prefix) {
+TEST_F(AccessControl, lets_a_client_do_everything_with_keys_of_its_prefix) {
     begin(kRules);
     const auto bob = client("bob");
     EXPECT_TRUE(put(*bob, {{"a/x", "one"}, {"a/y", "two"}}));
@@ -150,7 +150,7 @@ TEST_F(AccessControl, a_client_may_do_everything_with_keys_of_its_prefix) {
     }
 }
 
-TEST_F(AccessControl, clients_report_the_missing_right) {
+TEST_F(AccessControl, names_the_missing_right_in_the_errors_of_clients) {
     begin({"alice=rw", "bob=w:a/", "bob=r:b/"});
     for (Algorithm algorithm : {Algorithm::kRampFast, Algorithm::kRampSmall, Algorithm::kLockSequential,
                                 Algorithm::kLockParallel, Algorithm::kNone}) {
@@ -179,7 +179,7 @@ TEST_F(AccessControl, clients_report_the_missing_right) {
     EXPECT_TRUE(conditional.status) << conditional.status.to_string();
 }
 
-TEST_F(AccessControl, a_transaction_with_one_forbidden_key_writes_nothing_on_any_partition) {
+TEST_F(AccessControl, lets_a_transaction_with_one_forbidden_key_write_nothing_on_any_partition) {
     begin({"alice=rw", "bob=rw:key", "p=partition"}, 2);
     std::string forbidden = "b";
     while (partition_of(fingerprint(forbidden), 2) != 1) forbidden += 'b';
@@ -224,7 +224,7 @@ Status greet(const std::string& address, const std::string& name, uint64_t nonce
     return refusal;
 }
 
-TEST_F(AccessControl, a_greeting_needs_a_right) {
+TEST_F(AccessControl, requires_a_right_for_a_greeting) {
     begin(kRules);
     const std::string& address = cluster->addresses()[0];
     EXPECT_TRUE(greet(address, "bob", 1).is_ok());
@@ -239,7 +239,7 @@ TEST_F(AccessControl, a_greeting_needs_a_right) {
     });
 }
 
-TEST_F(AccessControl, a_partition_may_inquire_and_do_nothing_else) {
+TEST_F(AccessControl, lets_a_partition_inquire_and_do_nothing_else) {
     begin(kRules);
     const auto partition = raw("p", 0);
     EXPECT_EQ(partition->ask(KvKind::kInquire, 0, wire::KvDecision{.timestamp = partition->transaction(5)}),
@@ -251,7 +251,7 @@ TEST_F(AccessControl, a_partition_may_inquire_and_do_nothing_else) {
     }
 }
 
-TEST_F(AccessControl, partitions_decide_transactions_of_silent_clients_only_with_their_right) {
+TEST_F(AccessControl, lets_partitions_decide_transactions_of_silent_clients_only_with_their_right) {
     begin({"alice=rw"}, 2);
     const auto alice = client("alice");
     PutAll request;
@@ -275,7 +275,7 @@ TEST_F(AccessControl, partitions_decide_transactions_of_silent_clients_only_with
 
 // --- changes
 
-TEST_F(AccessControl, changed_rules_apply_to_the_next_request_of_a_connected_client) {
+TEST_F(AccessControl, applies_changed_rules_to_the_next_request_of_a_connected_client) {
     begin(kRules);
     const auto bob = client("bob");
     EXPECT_TRUE(put(*bob, {{"a/x", "value"}}));
@@ -289,7 +289,7 @@ TEST_F(AccessControl, changed_rules_apply_to_the_next_request_of_a_connected_cli
     EXPECT_EQ(get(*bob, {"a/x"}), (std::vector<std::string>{"value"}));
 }
 
-TEST_F(AccessControl, rules_apply_to_clients_that_connected_before_there_were_any) {
+TEST_F(AccessControl, applies_to_clients_that_connected_before_there_were_rules) {
     begin({});
     const auto bob = raw("bob");
     const fabric::RemoteAddress arena = bob->link().facts().arena;
@@ -301,7 +301,7 @@ TEST_F(AccessControl, rules_apply_to_clients_that_connected_before_there_were_an
     EXPECT_EQ(bob->reads_done()[0], fabric::CompletionStatus::kRemoteAccess);
 }
 
-TEST_F(AccessControl, a_lock_is_not_granted_to_a_waiting_client_that_has_lost_the_right) {
+TEST_F(AccessControl, grants_no_lock_to_a_waiting_client_that_has_lost_the_right) {
     begin(kRules);
     const auto alice = raw("alice"), bob = raw("bob");
     const uint64_t hers = alice->transaction(0), his = bob->transaction(0);
@@ -322,7 +322,7 @@ TEST_F(AccessControl, a_lock_is_not_granted_to_a_waiting_client_that_has_lost_th
         << "nobody holds the lock";
 }
 
-TEST_F(AccessControl, the_status_shows_the_rules_and_the_refusals_of_each_client) {
+TEST_F(AccessControl, shows_its_rules_and_the_refusals_of_each_client_in_the_status) {
     begin({"alice=rw", R"(bob=rw:"a\)", "p=partition"});
     const auto bob = raw("bob");
     for (int i = 0; i < 3; ++i) prepare(*bob, wire::kKvPrepareCommit, "b/x");

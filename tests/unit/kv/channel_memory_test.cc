@@ -44,7 +44,7 @@ struct Load {
 
 }  // namespace
 
-TEST(ChannelMemory, a_channel_that_is_never_idle_holds_only_waiting_messages) {
+TEST(ChannelMemory, of_a_channel_that_is_never_idle_holds_only_waiting_messages) {
     Cluster cluster({.partitions = 1, .scheme = "tcp", .arena_bytes = 64u << 20});
     RawClient client(cluster.addresses()[0]);
     Load load(client);

@@ -7,7 +7,7 @@
 
 namespace wss::kv::test {
 
-TEST(ChannelReads, a_read_that_was_not_posted_ends_with_its_channel) {
+TEST(ChannelReads, that_were_not_posted_end_with_their_channel) {
     Cluster cluster({.partitions = 1, .scheme = "shm"});
     RawClient client(cluster.addresses()[0]);
     ASSERT_TRUE(client.link().channel()->read({}, {}, 7));

@@ -25,7 +25,7 @@ struct ClockBound : testing::Test {
     }
 };
 
-TEST_F(ClockBound, a_write_beyond_the_bound_is_refused) {
+TEST_F(ClockBound, refuses_a_write_beyond_it) {
     wire::KvPrepare prepare;
     prepare.timestamp = far;
     prepare.participants = {0};
@@ -37,7 +37,7 @@ TEST_F(ClockBound, a_write_beyond_the_bound_is_refused) {
 }
 
 // With small steps a client could make a key unusable in transactions with other keys.
-TEST_F(ClockBound, a_write_does_not_pass_the_bound_in_small_steps) {
+TEST_F(ClockBound, is_not_passed_by_a_write_in_small_steps) {
     wire::KvPrepare prepare;
     prepare.participants = {0};
     prepare.items.emplace_back().key = "key";
@@ -52,7 +52,7 @@ TEST_F(ClockBound, a_write_does_not_pass_the_bound_in_small_steps) {
     EXPECT_EQ(last, wire::KvStatus::kTooFarAhead);
 }
 
-TEST_F(ClockBound, a_decision_beyond_the_bound_is_refused_and_leaves_no_trace) {
+TEST_F(ClockBound, refuses_a_decision_beyond_it_without_a_trace) {
     for (wire::KvKind kind : {wire::KvKind::kAbort, wire::KvKind::kCommit})
         EXPECT_EQ(decide(kind), wire::KvStatus::kTooFarAhead) << static_cast<int>(kind);
     EXPECT_EQ(statistics().decisions, 0u);
@@ -60,7 +60,7 @@ TEST_F(ClockBound, a_decision_beyond_the_bound_is_refused_and_leaves_no_trace) {
 }
 
 // Another partition needs the answer to decide the transaction, which its wrong clock let it accept.
-TEST_F(ClockBound, an_inquiry_beyond_the_bound_aborts_the_transaction_permanently) {
+TEST_F(ClockBound, lets_an_inquiry_beyond_it_abort_the_transaction_permanently) {
     EXPECT_EQ(decide(wire::KvKind::kInquire), wire::KvStatus::kAborted);
     wire::KvPrepare prepare;
     prepare.timestamp = far;
@@ -70,7 +70,7 @@ TEST_F(ClockBound, an_inquiry_beyond_the_bound_aborts_the_transaction_permanentl
 }
 
 // Each such inquiry takes memory until the clock reaches its timestamp.
-TEST_F(ClockBound, inquiries_beyond_the_bound_are_limited) {
+TEST_F(ClockBound, limits_the_inquiries_beyond_it) {
     wire::KvStatus last = wire::KvStatus::kOk;
     for (uint64_t i = 0; i < 5000; ++i)
         last = client.ask(wire::KvKind::kInquire, 0, wire::KvDecision{.timestamp = far + (i << 14)});
@@ -79,7 +79,7 @@ TEST_F(ClockBound, inquiries_beyond_the_bound_are_limited) {
 }
 
 // A transaction that was accepted before the clock was stepped must still be decided.
-TEST_F(ClockBound, a_known_transaction_is_decided_whatever_the_clock_shows) {
+TEST_F(ClockBound, does_not_prevent_the_decision_of_a_known_transaction) {
     cluster.on(0, [&](Service& service) {
         const store::Write write{.key = "key"};
         const store::Transaction accepted{.timestamp = {far}, .writes = {&write, 1}};

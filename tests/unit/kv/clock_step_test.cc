@@ -20,7 +20,7 @@ wire::KvPrepare write_of(uint64_t timestamp, const std::string& key) {
     return prepare;
 }
 
-TEST(ClockStep, too_old_names_the_conflicting_version_and_not_the_clock) {
+TEST(TooOld, names_the_conflicting_version_and_not_the_clock) {
     Cluster cluster({.partitions = 1});
     RawClient client(cluster.addresses()[0]);
     const uint64_t hour_ago = static_cast<uint64_t>(-kHour_us);
@@ -98,7 +98,7 @@ TEST(ClockStep, back_leaves_keys_writable_that_were_written_while_a_partition_wa
 }
 
 // The client's timestamps increase, so that for the second key is also later than that for the first.
-TEST(ClockStep, back_leaves_such_keys_writable_in_any_order) {
+TEST(ClockStep, back_leaves_keys_that_were_written_ahead_writable_in_any_order) {
     Cluster cluster({.partitions = 1, .clocks_ahead_us = {kHour_us}});
     {
         RawClient ahead(cluster.addresses()[0]);

@@ -8,7 +8,7 @@ namespace wss::kv::test {
 
 // One partition has replaced its expired key with a tombstone. The clocks of the reader and of the other
 // partition are behind.
-TEST(Expiry, a_reader_that_sees_one_key_expired_sees_its_siblings_expired) {
+TEST(Expiry, of_one_key_is_seen_together_with_that_of_its_siblings) {
     Cluster cluster({.partitions = 2});
     auto client = LocalClient::connect(cluster.client_options());
     auto reader = LocalClient::connect(cluster.client_options());
@@ -31,7 +31,7 @@ TEST(Expiry, a_reader_that_sees_one_key_expired_sees_its_siblings_expired) {
 }
 
 // With a longer time to live the expiry timestamp would wrap around to an earlier one.
-TEST(Expiry, a_time_to_live_beyond_the_range_of_timestamps_is_refused) {
+TEST(Expiry, after_a_time_to_live_beyond_the_range_of_timestamps_is_refused) {
     Cluster cluster({.partitions = 1});
     auto client = LocalClient::connect(cluster.client_options());
     ASSERT_TRUE(client);

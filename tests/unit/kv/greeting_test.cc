@@ -13,7 +13,7 @@ struct Greeting : testing::Test {
 };
 
 // Partitions greet with nonce 0. They may only inquire about transactions.
-TEST_F(Greeting, a_peer_without_a_nonce_cannot_write) {
+TEST_F(Greeting, without_a_nonce_does_not_let_a_peer_write) {
     RawClient peer(cluster.addresses()[0], 1, 0);
     wire::KvPrepare prepare;
     prepare.timestamp = peer.transaction(0);
@@ -110,7 +110,7 @@ TEST(ClientIds, are_returned_only_with_timestamps_of_their_own) {
 }
 
 // A restarted partition has no record of which ids are in use.
-TEST(ClientIds, a_client_whose_id_belongs_to_another_client_takes_a_new_one) {
+TEST(ClientIds, that_belong_to_another_client_are_replaced_by_new_ones) {
     Cluster cluster({.partitions = 2});
     auto client = LocalClient::connect(cluster.client_options());
     ASSERT_TRUE(client) << client.status().to_string();

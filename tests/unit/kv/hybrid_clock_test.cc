@@ -13,7 +13,7 @@ struct SetClock final : WallClock {
     uint64_t unix_us() noexcept override { return kTicksEpoch_us + ticks_now; }
 };
 
-struct HybridClockTest : testing::Test {
+struct HybridClocks : testing::Test {
     static constexpr uint64_t kSecond = 1'000'000;
     SetClock wall;
     HybridClock clock{wall};
@@ -21,7 +21,7 @@ struct HybridClockTest : testing::Test {
     void observe(uint64_t ahead) { clock.observe(Timestamp::make(wall.ticks() + ahead, 9)); }
 };
 
-TEST_F(HybridClockTest, timestamps_grow_even_if_the_time_of_day_is_set_back) {
+TEST_F(HybridClocks, issue_growing_timestamps_even_if_the_time_of_day_is_set_back) {
     const Timestamp before = clock.next();
     wall.ticks_now -= kSecond;
     EXPECT_GT(clock.next(), before);
@@ -29,7 +29,7 @@ TEST_F(HybridClockTest, timestamps_grow_even_if_the_time_of_day_is_set_back) {
 }
 
 // A lead that counted from the client's own time would leave a slow clock behind the writer that it follows.
-TEST_F(HybridClockTest, a_lead_counts_from_the_latest_timestamp_of_others) {
+TEST_F(HybridClocks, count_a_lead_from_the_latest_timestamp_of_others) {
     observe(5 * kSecond);
     const uint64_t others = wall.ticks() + 5 * kSecond;
     const Timestamp mine = clock.next(1000);
@@ -37,7 +37,7 @@ TEST_F(HybridClockTest, a_lead_counts_from_the_latest_timestamp_of_others) {
     EXPECT_LE(mine.ticks(), others + 1010);
 }
 
-TEST_F(HybridClockTest, mutual_leads_do_not_run_away_from_the_time_of_day) {
+TEST_F(HybridClocks, do_not_run_away_from_the_time_of_day_because_of_mutual_leads) {
     for (int i = 0; i < 1000; ++i) {
         const Timestamp mine = clock.next(kSecond);
         clock.observe(Timestamp::make(mine.ticks() + kSecond, 9));
@@ -47,7 +47,7 @@ TEST_F(HybridClockTest, mutual_leads_do_not_run_away_from_the_time_of_day) {
 
 // A clock that is wrong by an hour does not spread: only the write that must be later than its timestamp is
 // affected.
-TEST_F(HybridClockTest, one_write_passes_a_timestamp_far_ahead_and_the_clock_does_not_follow_it) {
+TEST_F(HybridClocks, let_one_write_pass_a_timestamp_far_ahead_and_do_not_follow_it) {
     const Timestamp theirs = Timestamp::make(wall.ticks() + 3600 * kSecond, 9);
     clock.observe(theirs);
     const Timestamp far = clock.next_after(theirs);
@@ -58,7 +58,7 @@ TEST_F(HybridClockTest, one_write_passes_a_timestamp_far_ahead_and_the_clock_doe
 }
 
 // A partition that names the largest timestamp must not block writes to others.
-TEST_F(HybridClockTest, a_timestamp_far_ahead_does_not_affect_writes_that_must_pass_a_nearer_one) {
+TEST_F(HybridClocks, keep_a_timestamp_far_ahead_from_affecting_writes_that_must_pass_a_nearer_one) {
     clock.next_after({UINT64_MAX});
     const Timestamp theirs = Timestamp::make(wall.ticks() + 3600 * kSecond, 9);
     const Timestamp mine = clock.next_after(theirs);
@@ -66,7 +66,7 @@ TEST_F(HybridClockTest, a_timestamp_far_ahead_does_not_affect_writes_that_must_p
     EXPECT_LE(mine.ticks(), theirs.ticks() + 2);
 }
 
-TEST_F(HybridClockTest, timestamps_far_ahead_are_never_issued_twice) {
+TEST_F(HybridClocks, never_issue_a_timestamp_far_ahead_twice) {
     std::set<uint64_t> issued;
     size_t count = 0;
     for (uint64_t round = 0; round < 3; ++round)
@@ -75,7 +75,7 @@ TEST_F(HybridClockTest, timestamps_far_ahead_are_never_issued_twice) {
     EXPECT_EQ(issued.size(), count);
 }
 
-TEST_F(HybridClockTest, timestamps_beyond_the_bound_are_not_issued_again_when_their_time_comes) {
+TEST_F(HybridClocks, do_not_issue_timestamps_beyond_the_bound_again_when_their_time_comes) {
     std::set<uint64_t> issued;
     for (int i = 0; i < 100; ++i)
         issued.insert(clock.next_after(Timestamp::make(wall.ticks() + 40 * kSecond, 9)).value);

@@ -71,7 +71,7 @@ std::string scheme_of(const testing::TestParamInfo<const char*>& info) {
 
 }  // namespace
 
-TEST_P(IndexRead, new_client_needs_no_server_for_keys_in_memory) {
+TEST_P(IndexRead, by_a_new_client_needs_no_server_for_keys_in_memory) {
     fill(*connect(cluster, OneSided::kOff, 0));
     connect(cluster, OneSided::kOn, 0);
     auto first = connect(cluster, OneSided::kOn, 0);
@@ -90,7 +90,7 @@ TEST_P(IndexRead, new_client_needs_no_server_for_keys_in_memory) {
     }
 }
 
-TEST_P(IndexRead, reader_sees_each_acknowledged_write_and_each_delete) {
+TEST_P(IndexRead, sees_each_acknowledged_write_and_each_delete) {
     auto writer = connect(cluster, OneSided::kOff, 0);
     auto reader = connect(cluster, OneSided::kOn, 0);
     for (int round = 0; round < 200; ++round) {
@@ -106,7 +106,7 @@ TEST_P(IndexRead, reader_sees_each_acknowledged_write_and_each_delete) {
     EXPECT_GT(reader->statistics().reads_one_sided, 200u);
 }
 
-TEST_P(IndexRead, reader_follows_the_index_while_it_grows) {
+TEST_P(IndexRead, follows_the_index_while_it_grows) {
     auto reader = connect(cluster, OneSided::kOn, 0);
     std::atomic<uint32_t> written{0};
     std::thread thread([&] {
@@ -131,7 +131,7 @@ TEST_P(IndexRead, reader_follows_the_index_while_it_grows) {
     read_all(*reader);
 }
 
-TEST_P(IndexRead, slots_that_are_reused_for_other_keys_return_no_old_keys) {
+TEST_P(IndexRead, of_slots_that_are_reused_for_other_keys_returns_no_old_keys) {
     auto writer = connect(cluster, OneSided::kOff, 0);
     auto reader = connect(cluster, OneSided::kOn, 1 << 16);
     fill(*writer);

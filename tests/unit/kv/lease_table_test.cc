@@ -17,7 +17,7 @@ struct Leases : testing::Test {
     LeaseTable::Lease* come() { return table.take(++nonce, now, clock); }
 };
 
-TEST_F(Leases, ranges_of_partitions_are_disjoint_and_hold_no_zero) {
+TEST_F(Leases, of_different_partitions_have_disjoint_ranges_of_ids_without_zero) {
     std::set<uint32_t> ids;
     for (uint32_t p = 0; p < kPartitions; ++p) {
         LeaseTable other({.partition = p, .partitions = kPartitions, .lease = from_s(60), .seed = 77});
@@ -30,7 +30,7 @@ TEST_F(Leases, ranges_of_partitions_are_disjoint_and_hold_no_zero) {
     EXPECT_GT(ids.size(), kClientIdMax - kPartitions);
 }
 
-TEST_F(Leases, a_client_that_sends_a_goodbye_returns_its_id_at_once) {
+TEST_F(Leases, end_at_once_when_the_client_sends_a_goodbye) {
     for (uint32_t i = 0; i < 1000 * table.range(); ++i) {
         LeaseTable::Lease* lease = come();
         ASSERT_NE(lease, nullptr) << i;
@@ -40,7 +40,7 @@ TEST_F(Leases, a_client_that_sends_a_goodbye_returns_its_id_at_once) {
     EXPECT_EQ(table.leased(now, clock), 0u);
 }
 
-TEST_F(Leases, a_client_that_vanishes_keeps_its_id_for_the_lease) {
+TEST_F(Leases, keep_the_id_of_a_client_that_vanishes_until_they_expire) {
     for (uint32_t i = 0; i < table.range(); ++i) table.leave(*come(), now, clock);
     EXPECT_EQ(come(), nullptr);
     EXPECT_EQ(table.leased(now, clock), table.range());
@@ -48,7 +48,7 @@ TEST_F(Leases, a_client_that_vanishes_keeps_its_id_for_the_lease) {
     EXPECT_NE(come(), nullptr);
 }
 
-TEST_F(Leases, an_id_in_use_belongs_to_the_client_that_presented_it_first) {
+TEST_F(Leases, leave_an_id_in_use_to_the_client_that_presented_it_first) {
     LeaseTable::Lease* mine = table.join(9000, 1, now, clock);
     ASSERT_NE(mine, nullptr);
     EXPECT_EQ(table.join(9000, 2, now, clock), nullptr);
@@ -57,7 +57,7 @@ TEST_F(Leases, an_id_in_use_belongs_to_the_client_that_presented_it_first) {
     EXPECT_EQ(table.join(9000, 1, now + from_s(59), clock), mine);
 }
 
-TEST_F(Leases, the_next_client_of_an_id_begins_after_the_last_timestamp_of_the_previous_one) {
+TEST_F(Leases, let_the_next_client_of_an_id_begin_after_the_last_timestamp_of_the_previous_one) {
     LeaseTable::Lease* lease = table.join(9000, 1, now, clock);
     LeaseTable::use(*lease, Timestamp::make(50, 9000));
     table.leave(*lease, now, clock);
@@ -68,7 +68,7 @@ TEST_F(Leases, the_next_client_of_an_id_begins_after_the_last_timestamp_of_the_p
 }
 
 // This holds however the id's client ended. Otherwise a client could return ids that no other client can use.
-TEST_F(Leases, an_id_is_free_when_the_clock_has_passed_its_timestamps) {
+TEST_F(Leases, leave_an_id_free_when_the_clock_has_passed_its_timestamps) {
     const Timestamp ahead = Timestamp::make(clock.ticks() + 50'000'000, 9000);
     LeaseTable::Lease* lease = table.join(9000, 1, now, clock);
     LeaseTable::say_goodbye(*lease, ahead);

@@ -42,25 +42,25 @@ struct LockOwner : testing::Test {
     bool is_locked() { return lock(other, other.transaction(100)) == wire::KvStatus::kLockConflict; }
 };
 
-TEST_F(LockOwner, a_prepare_does_not_release_the_locks_of_another_client) {
+TEST_F(LockOwner, keeps_its_locks_when_another_client_sends_a_prepare_for_it) {
     EXPECT_EQ(write(other, other.transaction(2), "another key"), wire::KvStatus::kNotLeased);
     EXPECT_TRUE(is_locked());
 }
 
-TEST_F(LockOwner, a_refused_prepare_releases_the_locks_of_its_own_client) {
+TEST_F(LockOwner, loses_its_locks_when_its_own_prepare_is_refused) {
     EXPECT_EQ(write(owner, owner.transaction(2), "not locked"), wire::KvStatus::kLockConflict);
     EXPECT_FALSE(is_locked());
 }
 
 // The first reply was lost, and the commit has released the locks.
-TEST_F(LockOwner, a_repeated_write_under_locks_is_answered_as_done) {
+TEST_F(LockOwner, gets_the_same_answer_to_a_repeated_write_that_released_its_locks) {
     const uint64_t timestamp = owner.transaction(2);
     ASSERT_EQ(write(owner, timestamp, "key"), wire::KvStatus::kCommitted);
     ASSERT_FALSE(is_locked()) << "and now another client has the lock";
     EXPECT_EQ(write(owner, timestamp, "key"), wire::KvStatus::kCommitted);
 }
 
-TEST_F(LockOwner, a_read_does_not_lock_for_another_client) {
+TEST_F(LockOwner, gets_no_lock_through_the_read_of_another_client) {
     wire::KvGet get;
     get.owner = mine;
     get.items.emplace_back().key = "free";
@@ -68,7 +68,7 @@ TEST_F(LockOwner, a_read_does_not_lock_for_another_client) {
     EXPECT_TRUE(is_locked());
 }
 
-TEST_F(LockOwner, an_unlock_does_not_release_the_locks_of_another_client) {
+TEST_F(LockOwner, keeps_its_locks_when_another_client_sends_an_unlock_for_it) {
     other.send_only(wire::KvKind::kUnlock, exclusive(mine));
     EXPECT_TRUE(is_locked());
 }

@@ -44,7 +44,7 @@ class Locking : public testing::TestWithParam<Locker> {
     }
 };
 
-TEST_P(Locking, a_client_that_ends_has_released_its_locks) {
+TEST_P(Locking, leaves_no_lock_behind_a_client_that_ends) {
     Cluster cluster({.partitions = 3, .scheme = GetParam().scheme});
     for (int round = 0; round < 10; ++round) {
         {

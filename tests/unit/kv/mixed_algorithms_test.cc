@@ -35,7 +35,7 @@ struct MixedAlgorithms : testing::Test {
     }
 };
 
-TEST_F(MixedAlgorithms, a_write_without_locks_waits_for_a_reader_that_holds_one) {
+TEST_F(MixedAlgorithms, make_a_write_without_locks_wait_for_a_reader_that_holds_one) {
     ASSERT_EQ(read_under_lock(), wire::KvStatus::kOk);
     EXPECT_EQ(write(writer.transaction(2), 0), wire::KvStatus::kLockConflict);
     EXPECT_EQ(write(writer.transaction(3), wire::kKvPrepareCommit), wire::KvStatus::kLockConflict);
@@ -48,14 +48,14 @@ TEST_F(MixedAlgorithms, a_write_without_locks_waits_for_a_reader_that_holds_one)
     EXPECT_EQ(write(writer.transaction(5), 0), wire::KvStatus::kPrepared);
 }
 
-TEST_F(MixedAlgorithms, a_write_without_locks_waits_for_a_writer_that_holds_one) {
+TEST_F(MixedAlgorithms, make_a_write_without_locks_wait_for_a_writer_that_holds_one) {
     ASSERT_EQ(lock(true), wire::KvStatus::kOk);
     EXPECT_EQ(write(writer.transaction(2), 0), wire::KvStatus::kLockConflict);
     cluster.pass(0, from_s(6));
     EXPECT_EQ(write(writer.transaction(3), 0), wire::KvStatus::kPrepared) << "its lease has ended";
 }
 
-TEST_F(MixedAlgorithms, an_undecided_write_locks_its_keys) {
+TEST_F(MixedAlgorithms, let_an_undecided_write_lock_its_keys) {
     ASSERT_EQ(write(writer.transaction(2), 0), wire::KvStatus::kPrepared);
     EXPECT_EQ(lock(false), wire::KvStatus::kLockConflict);
     EXPECT_EQ(lock(true), wire::KvStatus::kLockConflict);

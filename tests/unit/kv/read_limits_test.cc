@@ -8,7 +8,7 @@
 
 namespace wss::kv::test {
 
-TEST(ReadLimits, a_client_that_reads_more_than_a_message_holds_gets_an_error_with_the_limit) {
+TEST(ReadLimits, are_named_in_the_error_of_a_client_that_reads_more_than_a_message_holds) {
     Cluster cluster({.partitions = 1, .arena_bytes = 64u << 20});
     auto client = LocalClient::connect(cluster.client_options());
     ASSERT_TRUE(client) << client.status().to_string();
@@ -25,7 +25,7 @@ TEST(ReadLimits, a_client_that_reads_more_than_a_message_holds_gets_an_error_wit
 }
 
 // All of these requests arrive in one frame.
-TEST(ReadLimits, many_small_requests_for_large_values_accumulate_a_bounded_number_of_replies) {
+TEST(ReadLimits, bound_the_replies_that_many_small_requests_for_large_values_accumulate) {
     static constexpr size_t kRequests = 200;
     Cluster cluster({.partitions = 1});
     auto writer = LocalClient::connect(cluster.client_options());

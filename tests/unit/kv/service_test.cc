@@ -30,7 +30,7 @@ class EveryMode : public testing::TestWithParam<Mode> {
     }
 };
 
-TEST_P(EveryMode, written_values_are_read_by_others) {
+TEST_P(EveryMode, lets_clients_read_the_values_that_others_have_written) {
     Cluster cluster({.scheme = GetParam().scheme});
     auto writer = LocalClient::connect(options(cluster));
     ASSERT_TRUE(writer) << writer.status().to_string();
@@ -54,7 +54,7 @@ TEST_P(EveryMode, written_values_are_read_by_others) {
     }
 }
 
-TEST_P(EveryMode, long_values_are_read_back_complete) {
+TEST_P(EveryMode, reads_long_values_back_complete) {
     Cluster cluster({.scheme = GetParam().scheme, .arena_bytes = 64u << 20});
     auto client = LocalClient::connect(options(cluster));
     ASSERT_TRUE(client) << client.status().to_string();
@@ -81,7 +81,7 @@ class SessionOrder : public testing::TestWithParam<OneSided> {};
 
 // The writer has committed on one partition only. A client that has read this write must not read an older
 // version of the other key.
-TEST_P(SessionOrder, versions_named_by_a_sibling_are_read_in_later_transactions) {
+TEST_P(SessionOrder, lets_later_transactions_read_the_versions_named_by_a_sibling) {
     Cluster cluster({.partitions = 2, .terminate_after = from_s(60)});
     auto writer = LocalClient::connect(cluster.client_options());
     ASSERT_TRUE(writer) << writer.status().to_string();
@@ -131,7 +131,7 @@ class OneSidedFaults : public testing::TestWithParam<const char*> {
 };
 INSTANTIATE_TEST_SUITE_P(Kv, OneSidedFaults, testing::Values("tcp", "shm"));
 
-TEST_P(OneSidedFaults, an_address_whose_slot_was_reused_for_another_key_returns_no_data_of_that_key) {
+TEST_P(OneSidedFaults, at_an_address_whose_slot_was_reused_for_another_key_return_no_data_of_that_key) {
     Cluster cluster(
         {.partitions = 1, .scheme = GetParam(), .window = from_ms(20), .decision_window = from_ms(50)});
     kv::Options options = cluster.client_options();
@@ -161,7 +161,7 @@ TEST_P(OneSidedFaults, an_address_whose_slot_was_reused_for_another_key_returns_
     }
 }
 
-TEST_P(OneSidedFaults, a_connection_lost_during_a_read_ends_the_transaction_and_not_the_client) {
+TEST_P(OneSidedFaults, that_cut_a_connection_during_a_read_end_the_transaction_and_not_the_client) {
     Cluster cluster({.partitions = 2, .scheme = GetParam()});
     kv::Options options = cluster.client_options();
     options.one_sided = OneSided::kOn;
@@ -208,7 +208,7 @@ TEST_P(OneSidedFaults, a_connection_lost_during_a_read_ends_the_transaction_and_
 // The transaction is prepared on one partition. The other one never received it, and has forgotten all
 // decisions of that time.
 class Forgotten : public testing::TestWithParam<bool> {};
-TEST_P(Forgotten, a_transaction_that_the_other_partition_has_forgotten_does_not_stay_undecided) {
+TEST_P(Forgotten, by_the_other_partition_a_transaction_does_not_stay_undecided) {
     const bool waited_too_long = GetParam();
     Cluster cluster({.partitions = 2,
                      .window = from_ms(20),
@@ -236,7 +236,7 @@ TEST_P(Forgotten, a_transaction_that_the_other_partition_has_forgotten_does_not_
 }
 INSTANTIATE_TEST_SUITE_P(Kv, Forgotten, testing::Bool());
 
-TEST(LocalClient, several_sessions_have_one_transaction_in_flight_each) {
+TEST(LocalClient, has_one_transaction_in_flight_in_each_of_several_sessions) {
     for (const char* scheme : {"tcp", "shm"}) {
         Cluster cluster({.partitions = 2, .scheme = scheme});
         kv::Options options = cluster.client_options();

@@ -23,7 +23,7 @@ bool becomes(const std::function<bool()>& holds) {
     return false;
 }
 
-TEST(Termination, a_client_that_gives_up_leaves_no_transaction_prepared) {
+TEST(Termination, leaves_no_transaction_of_a_client_that_gives_up_prepared) {
     Cluster cluster({.partitions = 3});
     kv::Options options = cluster.client_options();
     options.timeout = from_ms(100);

@@ -36,14 +36,14 @@ INSTANTIATE_TEST_SUITE_P(Kv, WriteOrder,
                          testing::Values(Algorithm::kRampFast, Algorithm::kRampSmall, Algorithm::kRampHybrid,
                                          Algorithm::kLockSequential, Algorithm::kLockParallel));
 
-TEST_P(WriteOrder, a_write_of_one_key_replaces_a_version_written_by_a_clock_far_ahead) {
+TEST_P(WriteOrder, lets_a_write_of_one_key_replace_a_version_written_by_a_clock_far_ahead) {
     write_ahead("key0", 50'000'000);
     ASSERT_TRUE(put(*client, {{"key0", "mine"}}));
     EXPECT_EQ(get(*client, {"key0"})[0], "mine");
     EXPECT_EQ(get(*connect(), {"key0"})[0], "mine");
 }
 
-TEST_P(WriteOrder, a_write_of_many_keys_replaces_versions_written_by_a_clock_far_ahead) {
+TEST_P(WriteOrder, lets_a_write_of_many_keys_replace_versions_written_by_a_clock_far_ahead) {
     for (size_t i = 0; i < keys.size(); ++i) write_ahead(keys[i], 10'000'000 * i);
     std::vector<std::pair<std::string, std::string>> items;
     for (const std::string& key : keys) items.emplace_back(key, "mine");
@@ -51,7 +51,7 @@ TEST_P(WriteOrder, a_write_of_many_keys_replaces_versions_written_by_a_clock_far
     for (const std::string& value : get(*connect(), keys)) EXPECT_EQ(value, "mine");
 }
 
-TEST_P(WriteOrder, a_deleted_key_stays_deleted) {
+TEST_P(WriteOrder, keeps_a_deleted_key_deleted) {
     write_ahead("key0", 50'000'000);
     PutAll remove;
     remove.items.push_back({.key = "key0", .remove = true});

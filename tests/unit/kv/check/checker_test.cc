@@ -66,7 +66,7 @@ struct History {
     std::unique_ptr<CheckerSession> sessions[3];
 };
 
-TEST(Checker, a_history_without_faults_has_no_violation) {
+TEST(Checker, finds_no_violation_in_a_history_without_faults) {
     History h;
     Writer a = h.write(0, {kX, kY}, 10), b = h.write(1, {kX}, 20);
     h.read(2, {h.version(b, {kX}, kX, 20), h.version(a, {kX, kY}, kY, 10)});
@@ -77,7 +77,7 @@ TEST(Checker, a_history_without_faults_has_no_violation) {
     EXPECT_TRUE(h.checker.was_seen(b));
 }
 
-TEST(Checker, a_deletion_that_the_store_has_forgotten_explains_a_missing_key) {
+TEST(Checker, accepts_a_missing_key_whose_deletion_the_store_has_forgotten) {
     History h;
     CheckerSession& reader = *h.sessions[2];
     EXPECT_TRUE(reader.forgotten_deletion(kX, {}).is_none());
@@ -94,7 +94,7 @@ TEST(Checker, a_deletion_that_the_store_has_forgotten_explains_a_missing_key) {
     EXPECT_EQ(reader.forgotten_deletion(kX, reader.floor_of(kX)).value, 50u);
 }
 
-TEST(Checker, a_fractured_read_is_detected) {
+TEST(Checker, detects_a_fractured_read) {
     History h;
     Writer a = h.write(0, {kX, kY}, 10);
     Writer b = h.sessions[1]->begin_write();  // not yet acknowledged: a read may return either version
@@ -102,21 +102,21 @@ TEST(Checker, a_fractured_read_is_detected) {
     h.expect_only(Violation::kFractured);
 }
 
-TEST(Checker, a_missing_sibling_is_a_fractured_read) {
+TEST(Checker, reports_a_missing_sibling_as_a_fractured_read) {
     History h;
     Writer a = h.sessions[0]->begin_write();
     h.read(2, {h.version(a, {kX, kY}, kX, 10), {kY, 0, ""}});
     h.expect_only(Violation::kFractured);
 }
 
-TEST(Checker, a_newer_sibling_and_an_unread_sibling_are_allowed) {
+TEST(Checker, permits_a_newer_sibling_and_an_unread_sibling) {
     History h;
     Writer a = h.sessions[0]->begin_write(), b = h.sessions[1]->begin_write();
     h.read(2, {h.version(a, {kX, kY, kZ}, kX, 10), h.version(b, {kY}, kY, 20)});
     EXPECT_EQ(h.checker.report().total(), 0u);
 }
 
-TEST(Checker, fractures_are_only_counted_where_atomicity_is_not_promised) {
+TEST(Checker, only_counts_fractures_where_atomicity_is_not_promised) {
     History h(false);
     Writer a = h.write(0, {kX, kY}, 10), b = h.sessions[1]->begin_write();
     h.read(2, {h.version(b, {kX, kY}, kX, 20), h.version(a, {kX, kY}, kY, 10)});
@@ -124,7 +124,7 @@ TEST(Checker, fractures_are_only_counted_where_atomicity_is_not_promised) {
     EXPECT_EQ(h.checker.fractured(), 1u);
 }
 
-TEST(Checker, a_torn_value_is_detected_wherever_it_is_torn) {
+TEST(Checker, detects_a_torn_value_wherever_it_is_torn) {
     for (size_t at = 0; at < 200; ++at) {
         History h;
         Writer a = h.write(0, {kX}, 10), b = h.sessions[0]->begin_write();
@@ -138,7 +138,7 @@ TEST(Checker, a_torn_value_is_detected_wherever_it_is_torn) {
     }
 }
 
-TEST(Checker, a_value_of_another_key_is_detected) {
+TEST(Checker, detects_a_value_of_another_key) {
     History h;
     Writer a = h.write(0, {kX, kY}, 10);
     auto wrong = h.version(a, {kX, kY}, kX, 10);
@@ -147,7 +147,7 @@ TEST(Checker, a_value_of_another_key_is_detected) {
     h.expect_only(Violation::kWrongKey);
 }
 
-TEST(Checker, values_that_no_session_wrote_are_detected) {
+TEST(Checker, detects_values_that_no_session_wrote) {
     History h;
     h.read(0, {{kX, 5, "anything at all"}});
     h.read(0, {{kX, 5, std::string(300, 'x')}});
@@ -157,7 +157,7 @@ TEST(Checker, values_that_no_session_wrote_are_detected) {
     h.expect_only(Violation::kThinAir, 5);
 }
 
-TEST(Checker, values_of_another_run_are_checked_against_their_own_stamps) {
+TEST(Checker, checks_values_of_another_run_against_their_own_stamps) {
     History h;
     Writer other{8, 500, 77};
     h.read(0, {h.version(other, {kX, kY}, kX, 50), h.version(other, {kX, kY}, kY, 50)});
@@ -166,7 +166,7 @@ TEST(Checker, values_of_another_run_are_checked_against_their_own_stamps) {
     h.expect_only(Violation::kFractured);
 }
 
-TEST(Checker, a_read_of_a_failed_write_is_detected_before_and_after_the_failure) {
+TEST(Checker, detects_a_read_of_a_failed_write_before_and_after_the_failure) {
     History h;
     Writer a = h.sessions[0]->begin_write();
     h.read(2, {h.version(a, {kX}, kX, 10)});
@@ -176,7 +176,7 @@ TEST(Checker, a_read_of_a_failed_write_is_detected_before_and_after_the_failure)
     h.expect_only(Violation::kDirty, 2);
 }
 
-TEST(Checker, a_write_of_unknown_outcome_may_or_may_not_be_read) {
+TEST(Checker, permits_a_write_of_unknown_outcome_to_be_read_or_not) {
     History h;
     Writer a = h.write(0, {kX}, 10, Outcome::kUnknown);
     h.read(0, {{kX, 0, ""}});
@@ -184,14 +184,14 @@ TEST(Checker, a_write_of_unknown_outcome_may_or_may_not_be_read) {
     EXPECT_EQ(h.checker.report().total(), 0u) << h.checker.report().to_string();
 }
 
-TEST(Checker, one_write_under_two_timestamps_is_detected) {
+TEST(Checker, detects_one_write_under_two_timestamps) {
     History h;
     Writer a = h.write(0, {kX, kY}, 10);
     h.read(1, {h.version(a, {kX, kY}, kX, 11)});
     h.expect_only(Violation::kIdentity);
 }
 
-TEST(Checker, metadata_that_names_other_keys_is_detected) {
+TEST(Checker, detects_metadata_that_names_other_keys) {
     History h;
     Writer a = h.write(0, {kX, kY}, 10);
     std::string value = History::stamped(a, kX, {kX, kY});
@@ -204,7 +204,7 @@ TEST(Checker, metadata_that_names_other_keys_is_detected) {
     h.expect_only(Violation::kIdentity);
 }
 
-TEST(Checker, a_read_older_than_an_earlier_acknowledged_write_is_detected) {
+TEST(Checker, detects_a_read_older_than_an_earlier_acknowledged_write) {
     History h;
     Writer a = h.write(0, {kX}, 10);
     h.write(1, {kX}, 20);
@@ -212,7 +212,7 @@ TEST(Checker, a_read_older_than_an_earlier_acknowledged_write_is_detected) {
     h.expect_only(Violation::kStale);
 }
 
-TEST(Checker, a_read_sent_before_the_acknowledgement_may_be_older) {
+TEST(Checker, permits_a_read_sent_before_the_acknowledgement_to_be_older) {
     History h;
     Writer a = h.write(0, {kX}, 10);
     std::string value = History::stamped(a, kX, {kX});
@@ -222,7 +222,7 @@ TEST(Checker, a_read_sent_before_the_acknowledgement_may_be_older) {
     EXPECT_EQ(h.checker.report().total(), 0u);
 }
 
-TEST(Checker, a_session_that_misses_its_own_write_is_detected) {
+TEST(Checker, detects_a_session_that_misses_its_own_write) {
     History h;
     Writer a = h.write(0, {kX}, 10);
     h.write(1, {kX}, 20);
@@ -232,21 +232,21 @@ TEST(Checker, a_session_that_misses_its_own_write_is_detected) {
     h.expect_only(Violation::kOwnWrite);
 }
 
-TEST(Checker, a_lost_acknowledged_write_is_detected) {
+TEST(Checker, detects_a_lost_acknowledged_write) {
     History h;
     h.write(0, {kX}, 10);
     h.read(2, {{kX, 0, ""}});
     h.expect_only(Violation::kStale);
 }
 
-TEST(Checker, colliding_timestamps_are_detected) {
+TEST(Checker, detects_colliding_timestamps) {
     History h;
     h.write(0, {kX}, 10);
     h.write(1, {kY}, 10);
     h.expect_only(Violation::kCollision);
 }
 
-TEST(Checker, a_clock_that_ignores_timestamps_it_has_read_is_detected) {
+TEST(Checker, detects_a_clock_that_ignores_timestamps_it_has_read) {
     History h;
     Writer a = h.write(0, {kX}, 100);
     h.read(1, {h.version(a, {kX}, kX, 100)});
@@ -254,7 +254,7 @@ TEST(Checker, a_clock_that_ignores_timestamps_it_has_read_is_detected) {
     h.expect_only(Violation::kClock);
 }
 
-TEST(Checker, two_winners_of_one_condition_are_detected) {
+TEST(Checker, detects_two_winners_of_one_condition) {
     History h;
     Writer a = h.sessions[0]->begin_write(), b = h.sessions[1]->begin_write();
     h.sessions[0]->end_conditional(a, {10}, {{kX}}, {{{kX, {5}, {}}}});
@@ -262,7 +262,7 @@ TEST(Checker, two_winners_of_one_condition_are_detected) {
     h.expect_only(Violation::kCondition);
 }
 
-TEST(Checker, write_skew_through_conditions_is_detected) {
+TEST(Checker, detects_write_skew_through_conditions) {
     History h;
     Writer a = h.sessions[0]->begin_write(), b = h.sessions[1]->begin_write();
     const Expected both[] = {{kX, {5}, {}}, {kY, {6}, {}}};
@@ -271,7 +271,7 @@ TEST(Checker, write_skew_through_conditions_is_detected) {
     h.expect_only(Violation::kCondition);
 }
 
-TEST(Checker, a_condition_on_a_version_that_was_replaced_before_the_write_began_is_detected) {
+TEST(Checker, detects_a_condition_on_a_version_that_was_replaced_before_the_write_began) {
     History h;
     h.write(0, {kX}, 100);
     Writer late = h.sessions[1]->begin_write();
@@ -279,7 +279,7 @@ TEST(Checker, a_condition_on_a_version_that_was_replaced_before_the_write_began_
     h.expect_only(Violation::kCondition);
 }
 
-TEST(Checker, an_acknowledged_write_below_the_timestamp_of_an_earlier_one_is_detected) {
+TEST(Checker, detects_an_acknowledged_write_below_the_timestamp_of_an_earlier_one) {
     History h;
     h.write(0, {kX}, 100);
     const Timestamp floors[] = {h.sessions[1]->floor_of(kX)};
@@ -291,7 +291,7 @@ TEST(Checker, an_acknowledged_write_below_the_timestamp_of_an_earlier_one_is_det
     h.expect_only(Violation::kLost);
 }
 
-TEST(Checker, conditions_on_different_versions_and_keys_are_permitted) {
+TEST(Checker, permits_conditions_on_different_versions_and_keys) {
     History h;
     for (auto [key, timestamp, expected] : {std::tuple{kX, 10, 0}, {kX, 11, 10}, {kY, 12, 0}, {kX, 13, 11}})
         h.sessions[0]->end_conditional(h.sessions[0]->begin_write(), {uint64_t(timestamp)}, {{key}},
@@ -299,7 +299,7 @@ TEST(Checker, conditions_on_different_versions_and_keys_are_permitted) {
     EXPECT_EQ(h.checker.report().total(), 0u) << h.checker.report().to_string();
 }
 
-TEST(Checker, forgotten_writes_are_counted_and_not_checked) {
+TEST(Checker, counts_forgotten_writes_and_does_not_check_them) {
     History h;
     Writer a = h.write(0, {kX}, 10);
     for (uint64_t i = 0; i < 100; ++i) h.write(0, {kY}, 20 + i);
@@ -309,7 +309,7 @@ TEST(Checker, forgotten_writes_are_counted_and_not_checked) {
     EXPECT_EQ(report.total(), 0u) << report.to_string();
 }
 
-TEST(Checker, examples_are_bounded_and_name_the_kind) {
+TEST(Checker, gives_a_bounded_number_of_examples_that_name_the_kind) {
     History h;
     for (int i = 0; i < 1000; ++i) h.read(0, {{kX, 5, "foreign"}});
     Report report = h.checker.report();
@@ -318,7 +318,7 @@ TEST(Checker, examples_are_bounded_and_name_the_kind) {
     EXPECT_NE(report.to_string().find("thin air"), std::string::npos);
 }
 
-TEST(Checker, threads_may_check_at_the_same_time) {
+TEST(Checker, may_be_used_by_several_threads_at_the_same_time) {
     History h;
     std::atomic<uint64_t> clock{0};
     std::vector<std::thread> threads;

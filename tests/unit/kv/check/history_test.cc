@@ -159,7 +159,7 @@ TEST(ParseHistory, names_the_line_that_it_cannot_parse) {
     }
 }
 
-TEST(HistoryFile, lines_of_sessions_are_read_back_in_their_order) {
+TEST(HistoryFile, returns_the_lines_of_sessions_in_their_order) {
     std::string path = testing::TempDir() + "wss-history-" + std::to_string(getpid());
     auto file = HistoryFile::create(path);
     ASSERT_TRUE(file) << file.status().to_string();
@@ -191,7 +191,7 @@ TEST(HistoryFile, lines_of_sessions_are_read_back_in_their_order) {
 }
 
 // A killed process leaves a history with the lines of only some sessions.
-TEST(HistoryFile, an_incomplete_file_of_a_killed_process_is_checked_as_far_as_it_goes) {
+TEST(HistoryFile, of_a_killed_process_is_checked_as_far_as_it_goes) {
     std::string path = testing::TempDir() + "wss-history-" + std::to_string(getpid());
     const std::string left = path + std::string(kPartialSuffix);
     {
@@ -235,7 +235,7 @@ TEST(CheckHistory, detects_violations_in_a_partial_history_too) {
     EXPECT_FALSE(check_history(*parsed).violations.empty());
 }
 
-TEST(HistoryFile, an_error_names_a_file_that_cannot_be_created) {
+TEST(HistoryFile, that_cannot_be_created_is_named_in_the_error) {
     EXPECT_FALSE(HistoryFile::create("/dev/null/history"));
     EXPECT_FALSE(read_history("/dev/null/history"));
 }

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kBytes = size_t{8} << 20;
 
-TEST(KvArena, pieces_never_overlap_and_are_all_returned) {
+TEST(KvArena, never_allocates_overlapping_memory_and_recovers_all_that_is_freed) {
     std::vector<uint64_t> memory(kBytes / 8);
     Arena arena(std::as_writable_bytes(std::span(memory)));
     Random random(5);
@@ -47,7 +47,7 @@ TEST(KvArena, pieces_never_overlap_and_are_all_returned) {
     EXPECT_EQ(arena.used(), 0u);
 }
 
-TEST(KvArena, classes_waste_at_most_a_fifth) {
+TEST(KvArena, wastes_at_most_a_fifth_of_a_cell) {
     for (size_t bytes = Arena::kCellMin; bytes <= Arena::kCellMax; bytes += 8) {
         EXPECT_GE(Arena::class_bytes(bytes), bytes);
         EXPECT_LE(Arena::class_bytes(bytes) * 4, bytes * 5 + 64) << bytes;
@@ -55,7 +55,7 @@ TEST(KvArena, classes_waste_at_most_a_fifth) {
     }
 }
 
-TEST(KvArena, page_that_served_slots_never_serves_records) {
+TEST(KvArena, never_uses_a_page_that_served_slots_for_records) {
     std::vector<uint64_t> memory(2 * Arena::kPageBytes / 8);
     Arena arena(std::as_writable_bytes(std::span(memory)));
     const uint64_t slot = arena.allocate_extent(192);
@@ -66,7 +66,7 @@ TEST(KvArena, page_that_served_slots_never_serves_records) {
     for (uint64_t at : records) EXPECT_NE(at / Arena::kPageBytes, slot / Arena::kPageBytes);
 }
 
-TEST(KvArena, values_and_slots_leave_a_reserve_for_tombstones) {
+TEST(KvArena, keeps_a_reserve_for_tombstones_from_values_and_slots) {
     std::vector<uint64_t> memory(kBytes / 8);
     Arena arena(std::as_writable_bytes(std::span(memory)));
     while (arena.allocate_extent(192) != Arena::kNowhere) {
@@ -80,7 +80,7 @@ TEST(KvArena, values_and_slots_leave_a_reserve_for_tombstones) {
     EXPECT_GT(tombstones, kBytes / 16 / 128);
 }
 
-TEST(KvArena, values_as_small_as_tombstones_do_not_use_the_reserve) {
+TEST(KvArena, keeps_the_reserve_from_values_as_small_as_tombstones) {
     std::vector<uint64_t> memory(kBytes / 8);
     Arena arena(std::as_writable_bytes(std::span(memory)));
     const auto fill = [&] {
@@ -99,7 +99,7 @@ TEST(KvArena, values_as_small_as_tombstones_do_not_use_the_reserve) {
     EXPECT_NE(arena.allocate_record(1000, Arena::Use::kTombstone), Arena::kNowhere);
 }
 
-TEST(KvArena, record_uses_a_larger_cell_if_its_own_class_has_no_page) {
+TEST(KvArena, uses_a_larger_cell_for_a_record_whose_own_class_has_no_page) {
     std::vector<uint64_t> memory(4 * Arena::kPageBytes / 8);
     Arena arena(std::as_writable_bytes(std::span(memory)));
     std::vector<uint64_t> cells;
@@ -113,7 +113,7 @@ TEST(KvArena, record_uses_a_larger_cell_if_its_own_class_has_no_page) {
     EXPECT_EQ(arena.used(), used);
 }
 
-TEST(KvArena, empty_page_of_records_serves_other_sizes) {
+TEST(KvArena, uses_an_empty_page_of_records_for_other_sizes) {
     std::vector<uint64_t> memory(4 * Arena::kPageBytes / 8);
     Arena arena(std::as_writable_bytes(std::span(memory)));
     std::vector<uint64_t> records;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr Options kSync{.durability = Durability::kSync};
 
-TEST(KvDurability, prepare_is_answered_once_it_is_on_stable_storage) {
+TEST(KvDurability, answers_a_prepare_once_it_is_on_stable_storage) {
     Bench bench(kSync);
     Heard heard;
     EXPECT_EQ(bench.prepare(10, {{"x", "a"}}, heard.continuation()), Answer::kPending);
@@ -20,7 +20,7 @@ TEST(KvDurability, prepare_is_answered_once_it_is_on_stable_storage) {
     EXPECT_EQ(heard.answer, Answer::kOk);
 }
 
-TEST(KvDurability, repeated_prepare_is_answered_together_with_the_first) {
+TEST(KvDurability, answers_a_repeated_prepare_together_with_the_first) {
     Bench bench(kSync);
     Heard first;
     Heard second;
@@ -31,7 +31,7 @@ TEST(KvDurability, repeated_prepare_is_answered_together_with_the_first) {
     EXPECT_EQ(second.answer, Answer::kOk);
 }
 
-TEST(KvDurability, forgotten_owner_is_not_called) {
+TEST(KvDurability, does_not_call_a_forgotten_owner) {
     Bench bench(kSync);
     Heard heard;
     EXPECT_EQ(bench.prepare(10, {{"x", "a"}}, heard.continuation()), Answer::kPending);
@@ -41,7 +41,7 @@ TEST(KvDurability, forgotten_owner_is_not_called) {
     EXPECT_EQ(bench.store->inquire({10}, {}), Answer::kPrepared);
 }
 
-TEST(KvDurability, prepared_transaction_is_restored_for_termination) {
+TEST(KvDurability, restores_a_prepared_transaction_for_termination) {
     Bench bench(kSync);
     EXPECT_EQ(bench.put(5, {{"x", "old"}}), Answer::kPending);
     EXPECT_EQ(bench.prepare(10, {{"x", "a"}, {"y", "b"}}), Answer::kPending);
@@ -58,7 +58,7 @@ TEST(KvDurability, prepared_transaction_is_restored_for_termination) {
     EXPECT_EQ(bench.get("x") + bench.get("y"), "ab");
 }
 
-TEST(KvDurability, lost_commit_record_leaves_the_transaction_prepared) {
+TEST(KvDurability, leaves_a_transaction_prepared_whose_commit_record_was_lost) {
     Bench bench(kSync);
     EXPECT_EQ(bench.prepare(10, {{"x", "a"}}), Answer::kPending);
     bench.persist();
@@ -69,7 +69,7 @@ TEST(KvDurability, lost_commit_record_leaves_the_transaction_prepared) {
 }
 
 // A write with an earlier timestamp that was acknowledged before the partitions decide would never be read.
-TEST(KvDurability, write_behind_one_whose_commit_record_was_lost_is_refused) {
+TEST(KvDurability, refuses_a_write_behind_one_whose_commit_record_was_lost) {
     Bench bench(kSync);
     const auto put_in_order = [&](uint64_t ts, std::string_view value) {
         const Write write{.key = "x", .value = bytes_of(value)};
@@ -88,7 +88,7 @@ TEST(KvDurability, write_behind_one_whose_commit_record_was_lost_is_refused) {
     EXPECT_EQ(bench.get("x"), "c");
 }
 
-TEST(KvDurability, committed_decision_and_values_survive) {
+TEST(KvDurability, keeps_a_committed_decision_and_its_values) {
     Bench bench(kSync);
     EXPECT_EQ(bench.prepare(10, {{"x", "a"}}), Answer::kPending);
     bench.persist();
@@ -102,7 +102,7 @@ TEST(KvDurability, committed_decision_and_values_survive) {
     EXPECT_EQ(bench.read_remotely("y").latest, "b");
 }
 
-TEST(KvDurability, abort_is_answered_once_it_cannot_be_undone) {
+TEST(KvDurability, answers_an_abort_once_it_cannot_be_undone) {
     Bench bench(kSync);
     Heard unknown;
     Heard prepared;
@@ -122,7 +122,7 @@ TEST(KvDurability, abort_is_answered_once_it_cannot_be_undone) {
     EXPECT_EQ(bench.get("x"), "(absent)");
 }
 
-TEST(KvDurability, abort_that_overtakes_a_prepare_being_logged_wins) {
+TEST(KvDurability, lets_an_abort_that_overtakes_a_prepare_being_logged_win) {
     Bench bench(kSync);
     Heard prepare;
     Heard abort;
@@ -138,7 +138,7 @@ TEST(KvDurability, abort_that_overtakes_a_prepare_being_logged_wins) {
     EXPECT_EQ(bench.store->statistics().versions, 0u);
 }
 
-TEST(KvDurability, failed_log_refuses_writes_and_keeps_reads) {
+TEST(KvDurability, with_a_failed_log_refuses_writes_and_keeps_reads) {
     Bench bench(kSync);
     EXPECT_EQ(bench.put(5, {{"x", "old"}}), Answer::kPending);
     bench.persist();
@@ -154,7 +154,7 @@ TEST(KvDurability, failed_log_refuses_writes_and_keeps_reads) {
 }
 
 // The transaction's row in the log still has the state "prepared", and a restart uses the log.
-TEST(KvDurability, abort_is_never_answered_if_it_could_not_be_logged) {
+TEST(KvDurability, never_answers_an_abort_that_could_not_be_logged) {
     Bench bench(kSync);
     EXPECT_EQ(bench.prepare(10, {{"x", "a"}}), Answer::kPending);
     bench.persist();
@@ -170,7 +170,7 @@ TEST(KvDurability, abort_is_never_answered_if_it_could_not_be_logged) {
     EXPECT_EQ(bench.store->inquire({10}, {}), Answer::kPrepared);
 }
 
-TEST(KvDurability, collected_and_deleted_versions_are_removed_from_disk_too) {
+TEST(KvDurability, removes_collected_and_deleted_versions_from_disk_too) {
     Bench bench(kSync);
     for (uint64_t ts = 1; ts <= 50; ts++) {
         EXPECT_EQ(bench.put(ts, {{"x", "value"}}), Answer::kPending);
@@ -194,7 +194,7 @@ TEST(KvDurability, collected_and_deleted_versions_are_removed_from_disk_too) {
 
 // Without this answer, a partition that has prepared the transaction would wait forever for a partition that
 // never received the transaction.
-TEST(KvDurability, inquiry_about_a_transaction_never_prepared_is_answered_aborted_however_late_it_is) {
+TEST(KvDurability, reports_a_transaction_never_prepared_as_aborted_however_late_the_inquiry_is) {
     Bench bench({.durability = Durability::kSync});
     const uint64_t late = Timestamp::make(1'000'000, 0).value, newer = Timestamp::make(2'000'000, 0).value;
     EXPECT_EQ(bench.put(newer, {{"x", "1"}}), Answer::kPending);

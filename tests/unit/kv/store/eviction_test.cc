@@ -7,7 +7,7 @@
 namespace wss::kv::store {
 namespace {
 
-TEST(KvEviction, table_larger_than_the_arena_keeps_every_value) {
+TEST(KvEviction, keeps_every_value_of_a_table_larger_than_the_arena) {
     for (Durability durability : {Durability::kSync, Durability::kAsync, Durability::kMemory}) {
         MemoryLog log;
         Bench bench({.durability = durability}, size_t{1} << 20, &log);
@@ -43,7 +43,7 @@ TEST(KvEviction, table_larger_than_the_arena_keeps_every_value) {
     }
 }
 
-TEST(KvEviction, address_of_an_evicted_key_never_yields_the_value_of_another_key) {
+TEST(KvEviction, lets_no_address_of_an_evicted_key_yield_the_value_of_another_key) {
     MemoryLog log;
     Bench bench({.durability = Durability::kAsync}, size_t{1} << 20, &log);
     EXPECT_EQ(bench.put(1, {{"victim", std::string(1000, 'v')}}), Answer::kOk);
@@ -59,7 +59,7 @@ TEST(KvEviction, address_of_an_evicted_key_never_yields_the_value_of_another_key
 }
 
 // Collecting a version that is on disk frees no arena memory, so it must not prevent an eviction.
-TEST(KvEviction, full_arena_makes_room_even_if_versions_on_disk_were_collected) {
+TEST(KvEviction, makes_room_in_a_full_arena_even_if_versions_on_disk_were_collected) {
     MemoryLog log;
     Bench bench({.durability = Durability::kAsync}, size_t{1} << 20, &log);
     uint64_t ts = 1;
@@ -80,7 +80,7 @@ TEST(KvEviction, full_arena_makes_room_even_if_versions_on_disk_were_collected) 
     }
 }
 
-TEST(KvEviction, cold_keys_survive_a_restart_and_are_warm_once_fetched) {
+TEST(KvEviction, keeps_cold_keys_across_a_restart) {
     Bench bench({.durability = Durability::kSync}, size_t{1} << 20);
     for (uint64_t ts = 1; ts <= 300; ts++) {
         (void)bench.put(ts, {{"key" + std::to_string(ts), std::string(5000, 'v')}});

@@ -7,7 +7,7 @@
 namespace wss::kv::store {
 namespace {
 
-class KvFull : public testing::Test {
+class FullStore : public testing::Test {
   protected:
     Bench bench{{}, size_t{1} << 20};
     uint64_t ticks = 1'000'000;
@@ -34,7 +34,7 @@ class KvFull : public testing::Test {
     }
 };
 
-TEST_F(KvFull, every_key_can_be_deleted_and_its_memory_is_reused) {
+TEST_F(FullStore, lets_every_key_be_deleted_and_reuses_its_memory) {
     fill(100);
     const uint64_t before = keys;
     for (uint64_t i = 0; i < before; i++) {
@@ -54,7 +54,7 @@ TEST_F(KvFull, every_key_can_be_deleted_and_its_memory_is_reused) {
     EXPECT_GT(keys, (size_t{1} << 20) / 3000 / 2);
 }
 
-TEST_F(KvFull, every_key_expires) {
+TEST_F(FullStore, lets_every_key_expire) {
     fill(100, Timestamp::make(ticks + 10'000'000, 0));
     pass(from_s(11));
     for (int i = 0; i < 60; i++) pass(from_s(5));
@@ -65,7 +65,7 @@ TEST_F(KvFull, every_key_expires) {
         << "tombstones are collected once a later write is forgotten";
 }
 
-TEST_F(KvFull, addresses_of_readers_do_not_use_up_the_memory_of_values) {
+TEST_F(FullStore, keeps_addresses_of_readers_from_using_up_the_memory_of_values) {
     fill(100);
     for (uint64_t i = 0; i < keys; i++) (void)bench.store->get(key(i));
     for (uint64_t i = 0; i < keys; i++) {
@@ -82,13 +82,13 @@ TEST_F(KvFull, addresses_of_readers_do_not_use_up_the_memory_of_values) {
     EXPECT_GT(keys, (size_t{1} << 20) / 3000 / 8);
 }
 
-TEST_F(KvFull, deleting_absent_keys_does_not_prevent_other_deletions) {
+TEST_F(FullStore, permits_deletions_after_many_deletions_of_absent_keys) {
     fill(100);
     for (uint64_t i = 0; i < 20'000; i++) (void)bench.erase(now(), "absent" + std::to_string(i));
     EXPECT_EQ(bench.erase(now(), key(0)), Answer::kOk);
 }
 
-TEST(KvHeapFull, deleting_absent_keys_does_not_prevent_other_deletions) {
+TEST(FullHeap, permits_deletions_after_many_deletions_of_absent_keys) {
     Bench bench({.heap_limit = 200'000});
     uint64_t ts = 1, keys = 0;
     while (bench.put(ts++, {{"key" + std::to_string(keys), "value"}}) == Answer::kOk) keys++;
@@ -96,7 +96,7 @@ TEST(KvHeapFull, deleting_absent_keys_does_not_prevent_other_deletions) {
     EXPECT_EQ(bench.erase(ts++, "key0"), Answer::kOk);
 }
 
-TEST(KvHeapFull, keys_can_be_deleted_at_the_limit_of_the_heap) {
+TEST(FullHeap, lets_keys_be_deleted_at_its_limit) {
     Bench bench({.heap_limit = 200'000});
     uint64_t ts = 1, keys = 0;
     while (bench.put(ts++, {{"key" + std::to_string(keys), "value"}}) == Answer::kOk) keys++;

@@ -28,7 +28,7 @@ struct Locks {
 constexpr auto kS = LockMode::kShared;
 constexpr auto kX = LockMode::kExclusive;
 
-TEST(KvLocks, shared_holders_exclude_a_writer_and_a_writer_excludes_everyone) {
+TEST(KvLocks, of_shared_holders_exclude_a_writer_and_those_of_a_writer_exclude_everyone) {
     Locks locks;
     EXPECT_EQ(locks.take(1, kS), LockAnswer::kGranted);
     EXPECT_EQ(locks.take(2, kS), LockAnswer::kGranted);
@@ -42,7 +42,7 @@ TEST(KvLocks, shared_holders_exclude_a_writer_and_a_writer_excludes_everyone) {
     EXPECT_EQ(locks.table.held(), 0u);
 }
 
-TEST(KvLocks, waiters_are_served_in_order_and_not_overtaken) {
+TEST(KvLocks, are_granted_to_waiters_in_order_without_overtaking) {
     Locks locks;
     Told writer;
     Told reader;
@@ -59,7 +59,7 @@ TEST(KvLocks, waiters_are_served_in_order_and_not_overtaken) {
 
 // The work must not grow with the locks of all others: a hundred thousand scans of as many locks would take
 // minutes.
-TEST(KvLocks, work_for_an_owner_that_ends_grows_with_its_own_locks_and_waits) {
+TEST(KvLocks, of_an_owner_that_ends_cost_no_more_work_because_of_those_of_others) {
     Locks locks;
     Told waiter;
     EXPECT_EQ(locks.take(1, kX), LockAnswer::kGranted);
@@ -96,7 +96,7 @@ TEST(KvLocks, limit_the_waits_of_an_owner) {
     EXPECT_EQ(locks.table.waiting(), 0u);
 }
 
-TEST(KvLocks, forgotten_wait_leaves_the_other_waits_of_its_owner) {
+TEST(KvLocks, keep_the_other_waits_of_an_owner_when_one_is_forgotten) {
     Locks locks;
     Told first, second;
     EXPECT_EQ(locks.take(1, kX), LockAnswer::kGranted);
@@ -113,7 +113,7 @@ TEST(KvLocks, forgotten_wait_leaves_the_other_waits_of_its_owner) {
     EXPECT_EQ(second.answer, LockAnswer::kRefused) << "the remaining waiter is notified of the end";
 }
 
-TEST(KvLocks, dead_holder_loses_its_lease) {
+TEST(KvLocks, of_a_dead_holder_end_with_its_lease) {
     Locks locks;
     Told told;
     EXPECT_EQ(locks.take(1, kX), LockAnswer::kGranted);
@@ -126,7 +126,7 @@ TEST(KvLocks, dead_holder_loses_its_lease) {
     EXPECT_TRUE(locks.table.holds("x", 2, kX));
 }
 
-TEST(KvLocks, waiter_is_notified_when_it_has_waited_too_long) {
+TEST(KvLocks, notify_a_waiter_that_has_waited_too_long) {
     Locks locks;
     Told told;
     EXPECT_EQ(locks.take(1, kX), LockAnswer::kGranted);
@@ -141,7 +141,7 @@ TEST(KvLocks, waiter_is_notified_when_it_has_waited_too_long) {
     EXPECT_EQ(locks.table.waiting(), 0u);
 }
 
-TEST(KvLocks, sole_shared_holder_can_become_exclusive_but_one_of_two_cannot) {
+TEST(KvLocks, let_a_sole_shared_holder_become_exclusive_but_not_one_of_two) {
     Locks locks;
     EXPECT_EQ(locks.take(1, kS), LockAnswer::kGranted);
     EXPECT_EQ(locks.take(1, kX), LockAnswer::kGranted);
@@ -152,7 +152,7 @@ TEST(KvLocks, sole_shared_holder_can_become_exclusive_but_one_of_two_cannot) {
     EXPECT_EQ(locks.take(1, kX, true), LockAnswer::kRefused);
 }
 
-TEST(KvLocks, two_granted_waits_of_an_owner_make_one_lease) {
+TEST(KvLocks, make_one_lease_of_two_granted_waits_of_an_owner) {
     Locks locks;
     EXPECT_EQ(locks.take(1, kX), LockAnswer::kGranted);
     EXPECT_EQ(locks.take(2, kS, true), LockAnswer::kWaiting);
@@ -165,7 +165,7 @@ TEST(KvLocks, two_granted_waits_of_an_owner_make_one_lease) {
     EXPECT_EQ(locks.take(3, kX), LockAnswer::kGranted);
 }
 
-TEST(KvLocks, forgotten_waiter_is_not_notified) {
+TEST(KvLocks, do_not_notify_a_forgotten_waiter) {
     Locks locks;
     Told told;
     EXPECT_EQ(locks.take(1, kX), LockAnswer::kGranted);
@@ -176,7 +176,7 @@ TEST(KvLocks, forgotten_waiter_is_not_notified) {
     EXPECT_EQ(locks.table.held() + locks.table.waiting(), 0u);
 }
 
-TEST(KvLocks, owner_holds_no_more_locks_than_a_transaction_needs) {
+TEST(KvLocks, of_one_owner_are_no_more_than_a_transaction_needs) {
     Locks locks;
     LockAnswer answer = LockAnswer::kGranted;
     for (size_t i = 0; i < LockTable::kOwnerMax; i++)
@@ -191,7 +191,7 @@ TEST(KvLocks, owner_holds_no_more_locks_than_a_transaction_needs) {
     EXPECT_EQ(locks.table.held(), 1u);
 }
 
-TEST(KvLocks, each_call_of_expire_checks_a_bounded_number_of_leases) {
+TEST(KvLocks, check_a_bounded_number_of_leases_in_each_call_of_expire) {
     Locks locks;
     const size_t count = LockTable::kLooksMax * 5 / 2;
     for (size_t i = 0; i < count; i++)

@@ -84,7 +84,7 @@ bool wait_for(Store& store, const std::function<bool()>& done) {
     return false;
 }
 
-TEST(KvRocksLog, rows_are_restored_after_reopening) {
+TEST(KvRocksLog, restores_rows_after_reopening) {
     Directory directory;
     for (uint64_t run = 0; run < 3; run++) {
         std::unique_ptr<RocksLog> log = open(directory);
@@ -101,7 +101,7 @@ TEST(KvRocksLog, rows_are_restored_after_reopening) {
     }
 }
 
-TEST(KvRocksLog, directory_of_another_partition_is_refused) {
+TEST(KvRocksLog, refuses_the_directory_of_another_partition) {
     Directory directory;
     ASSERT_TRUE(RocksLog::open({.path = directory.path(), .identity = "partition 1"}).is_ok());
     const Status refused = RocksLog::open({.path = directory.path(), .identity = "partition 2"}).status();
@@ -109,7 +109,7 @@ TEST(KvRocksLog, directory_of_another_partition_is_refused) {
     EXPECT_NE(refused.text().find("partition 1"), std::string::npos) << refused.text();
 }
 
-TEST(KvRocksLog, spill_file_does_not_discard_durable_data) {
+TEST(KvRocksLog, does_not_discard_durable_data_for_a_spill_file) {
     Directory directory;
     { std::unique_ptr<RocksLog> log = open(directory); }
     const Status refused = RocksLog::open({.path = directory.path(), .fresh = true}).status();
@@ -130,7 +130,7 @@ TEST(KvRocksLog, spill_file_does_not_discard_durable_data) {
 }
 
 // An inquiry about it would report an abort, although the transaction may be committed.
-TEST(KvRocksLog, damaged_transaction_is_not_reported_as_missing) {
+TEST(KvRocksLog, does_not_report_a_damaged_transaction_as_missing) {
     Directory directory;
     std::unique_ptr<RocksLog> log = open(directory);
     LogBatch batch;
@@ -142,13 +142,13 @@ TEST(KvRocksLog, damaged_transaction_is_not_reported_as_missing) {
     EXPECT_FALSE(*log->find_transaction({6}, row));
 }
 
-TEST(KvRocksLog, second_opener_is_refused) {
+TEST(KvRocksLog, refuses_a_second_opener) {
     Directory directory;
     std::unique_ptr<RocksLog> log = open(directory);
     EXPECT_FALSE(RocksLog::open({.path = directory.path()}).is_ok());
 }
 
-TEST(KvRocksLog, fetch_sees_earlier_appends) {
+TEST(KvRocksLog, fetches_what_was_appended_earlier) {
     Directory directory;
     std::unique_ptr<RocksLog> log = open(directory);
     std::vector<LogCompletion> done;
@@ -166,7 +166,7 @@ TEST(KvRocksLog, fetch_sees_earlier_appends) {
     for (const LogCompletion& one : done) EXPECT_EQ(one.record, std::to_string(one.ticket));
 }
 
-TEST(KvRocksLog, many_transactions_share_one_sync) {
+TEST(KvRocksLog, shares_one_sync_among_many_transactions) {
     Directory directory;
     std::unique_ptr<RocksLog> log = open(directory);
     Bench bench({.durability = Durability::kSync}, Bench::kArena, log.get());
@@ -184,7 +184,7 @@ void log_decision(RocksLog& log, Timestamp timestamp, LoggedState state) {
     ASSERT_TRUE(log.flush().is_ok());
 }
 
-TEST(KvRocksLog, old_decisions_become_the_floor_and_can_still_be_found) {
+TEST(KvRocksLog, turns_old_decisions_into_the_floor_and_can_still_find_them) {
     Directory directory;
     Clocks clocks;
     {
@@ -206,7 +206,7 @@ TEST(KvRocksLog, old_decisions_become_the_floor_and_can_still_be_found) {
 // While a clock was ahead, decisions with timestamps in the future were written. They must not raise the
 // floor past the clock: writes would then need timestamps above the floor, which clients and other partitions
 // refuse as too far ahead.
-TEST(KvRocksLog, old_decisions_ahead_of_the_clock_do_not_become_the_floor) {
+TEST(KvRocksLog, does_not_turn_old_decisions_ahead_of_the_clock_into_the_floor) {
     Directory directory;
     Clocks clocks;
     const Timestamp committed = Timestamp::make(clocks.wall.ticks() + 86'400'000'000, 1);
@@ -244,7 +244,7 @@ void compact(const Directory& directory, Clocks& clocks, Timestamp expected_to_g
 
 // Another partition would receive the answer that the committed transaction was aborted, and would abort its
 // part.
-TEST(KvRocksLog, decisions_are_kept_for_a_day_of_running_time_whatever_the_time_of_day) {
+TEST(KvRocksLog, keeps_decisions_for_a_day_of_running_time_whatever_the_time_of_day) {
     Directory directory;
     Clocks clocks;
     {
@@ -285,7 +285,7 @@ TEST(KvRocksLog, decisions_are_kept_for_a_day_of_running_time_whatever_the_time_
     }
 }
 
-TEST(KvRocksLog, killed_process_loses_no_answered_prepare) {
+TEST(KvRocksLog, loses_no_answered_prepare_when_its_process_is_killed) {
 #ifdef __SANITIZE_THREAD__
     GTEST_SKIP() << "ThreadSanitizer does not follow a fork() into threads";
 #endif

@@ -145,7 +145,7 @@ TEST(SlotIndex, allocates_no_memory_that_it_cannot_use) {
     EXPECT_EQ(SlotIndex::bytes_for(uint64_t{4} << 40), (uint64_t{1} << kGroupBitsMax) * kGroupBytes);
 }
 
-TEST(SlotIndex, bucket_that_is_torn_or_of_another_run_is_not_accepted) {
+TEST(SlotIndex, accepts_no_bucket_that_is_torn_or_of_another_run) {
     IndexBench bench(4);
     ASSERT_TRUE(bench.index.insert(print_of(1), slot_of(1)));
     std::array<std::byte, kBucketBytes> before, after;
@@ -373,7 +373,7 @@ TEST_F(IndexedStore, collects_superseded_versions_as_fast_as_they_are_written) {
     EXPECT_LT(bench.store->statistics().arena_used, used * 3 / 2);
 }
 
-TEST(IndexedSpill, keys_that_are_evicted_to_disk_leave_the_index) {
+TEST(IndexedSpill, removes_keys_from_the_index_that_are_evicted_to_disk) {
     Bench bench({.durability = Durability::kAsync, .window = from_ms(500)}, size_t{1} << 20);
     bench.store->expect_readers();
     const std::string value(2000, 'v');

@@ -9,7 +9,7 @@
 namespace wss::kv::store {
 namespace {
 
-TEST(KvSlot, one_read_returns_the_latest_version_with_its_value) {
+TEST(KvSlot, returns_the_latest_version_with_its_value_in_one_read) {
     Bench bench;
     EXPECT_EQ(bench.put(10, {{"x", "value"}}), Answer::kOk);
     for (uint64_t ts = 20; ts < 40; ts++) {
@@ -20,7 +20,7 @@ TEST(KvSlot, one_read_returns_the_latest_version_with_its_value) {
     }
 }
 
-TEST(KvSlot, slot_costs_nothing_until_a_client_requests_the_address_of_the_key) {
+TEST(KvSlot, costs_nothing_until_a_client_requests_the_address_of_the_key) {
     Bench bench;
     const std::string value(1000, 'v');
     EXPECT_EQ(bench.put(10, {{"x", value}}), Answer::kOk);
@@ -37,7 +37,7 @@ TEST(KvSlot, slot_costs_nothing_until_a_client_requests_the_address_of_the_key) 
     EXPECT_EQ(bench.read_remotely("x", bench.store->get("x", false).slot).latest, "prepared");
 }
 
-TEST(KvSlot, large_value_is_reached_through_its_entry) {
+TEST(KvSlot, leads_to_a_large_value_through_its_entry) {
     Bench bench;
     const std::string value(100'000, 'v');
     EXPECT_EQ(bench.put(10, {{"x", value}}), Answer::kOk);
@@ -47,7 +47,7 @@ TEST(KvSlot, large_value_is_reached_through_its_entry) {
     EXPECT_EQ(bench.store->get("x").slot.bytes, kSlotHeaderBytes);
 }
 
-TEST(KvSlot, same_read_shows_prepared_versions_for_the_second_round) {
+TEST(KvSlot, shows_prepared_versions_for_the_second_round_in_the_same_read) {
     Bench bench;
     EXPECT_EQ(bench.put(10, {{"x", "old"}}), Answer::kOk);
     EXPECT_EQ(bench.prepare(20, {{"x", "new"}}), Answer::kOk);
@@ -59,7 +59,7 @@ TEST(KvSlot, same_read_shows_prepared_versions_for_the_second_round) {
     EXPECT_FALSE(read.view.incomplete);
 }
 
-TEST(KvSlot, prepared_versions_that_do_not_fit_are_reported_as_missing) {
+TEST(KvSlot, reports_prepared_versions_that_do_not_fit_as_missing) {
     Bench bench;
     EXPECT_EQ(bench.put(10, {{"x", "old"}}), Answer::kOk);
     for (uint64_t ts = 20; ts < 24; ts++) EXPECT_EQ(bench.prepare(ts, {{"x", "new"}}), Answer::kOk);
@@ -68,7 +68,7 @@ TEST(KvSlot, prepared_versions_that_do_not_fit_are_reported_as_missing) {
     EXPECT_FALSE(bench.read_remotely("x").view.incomplete);
 }
 
-TEST(KvSlot, paper_bit_is_set_while_any_prepared_version_is_undecided) {
+TEST(KvSlot, is_marked_invalid_while_any_prepared_version_is_undecided) {
     Bench bench;
     const auto invalid = [&] { return bench.read_remotely("x").view.invalid; };
     EXPECT_EQ(bench.put(10, {{"x", "old"}}), Answer::kOk);
@@ -85,7 +85,7 @@ TEST(KvSlot, paper_bit_is_set_while_any_prepared_version_is_undecided) {
     EXPECT_FALSE(invalid());
 }
 
-TEST(KvSlot, address_of_a_freed_key_is_stale_even_if_its_slot_is_reused) {
+TEST(KvSlot, that_is_reused_leaves_the_address_of_the_freed_key_stale) {
     Bench bench({.inline_cells = 0});
     EXPECT_EQ(bench.put(10, {{"x", "a"}}), Answer::kOk);
     const SlotAddress address = bench.store->get("x").slot;
@@ -105,7 +105,7 @@ TEST(KvSlot, address_of_a_freed_key_is_stale_even_if_its_slot_is_reused) {
     EXPECT_EQ(bench.read_remotely("x").latest, "c");
 }
 
-TEST(KvSlot, address_of_an_earlier_run_is_invalid) {
+TEST(KvSlot, has_no_valid_address_of_an_earlier_run) {
     Bench bench({.durability = Durability::kSync});
     EXPECT_EQ(bench.put(10, {{"x", "a"}}), Answer::kPending);
     bench.persist();
@@ -119,7 +119,7 @@ TEST(KvSlot, address_of_an_earlier_run_is_invalid) {
     EXPECT_EQ(bench.read_remotely("x").latest, "a");
 }
 
-TEST(KvSlot, any_changed_byte_is_detected) {
+TEST(KvSlot, with_any_changed_byte_is_detected) {
     Bench bench;
     EXPECT_EQ(bench.put(10, {{"x", "some value"}}), Answer::kOk);
     const SlotAddress address = bench.store->get("x").slot;
@@ -140,7 +140,7 @@ TEST(KvSlot, any_changed_byte_is_detected) {
     EXPECT_EQ(bench.read_remotely("x", address).latest, "some value");
 }
 
-TEST(KvSlot, sync_durability_shows_nothing_before_it_is_on_stable_storage) {
+TEST(KvSlot, shows_nothing_before_it_is_on_stable_storage_with_sync_durability) {
     Bench bench({.durability = Durability::kSync});
     EXPECT_EQ(bench.put(10, {{"x", "a"}}), Answer::kPending);
     bench.persist();
@@ -191,7 +191,7 @@ TEST(KvRecord, of_another_version_is_torn) {
     EXPECT_EQ(check_record(encoded.record, encoded.arena, "k", encoded.entry, view), SlotStatus::kTorn);
 }
 
-TEST(KvSlotFormat, entries_that_point_outside_the_arena_are_bad) {
+TEST(KvSlotFormat, has_no_valid_entries_that_point_outside_the_arena) {
     Encoded encoded;
     const SlotAddress address{.offset = 0, .bytes = kSlotHeaderBytes, .incarnation = 3};
     const auto status = [&](const std::vector<Entry>& entries) {
@@ -218,7 +218,7 @@ TEST(KvSlotFormat, entries_that_point_outside_the_arena_are_bad) {
     EXPECT_EQ(status({encoded.entry, encoded.entry}), SlotStatus::kBad);
 }
 
-TEST(KvSlotFormat, record_outside_the_extent_is_not_read_from_it) {
+TEST(KvSlotFormat, reads_no_record_outside_the_extent_from_it) {
     std::array<std::byte, 512> extent{};
     const SlotAddress address{.offset = 1024, .bytes = 512};
     EXPECT_EQ(record_within(extent, address, {.offset = 1024 + 192, .length = 320}).size(), 320u);

@@ -79,7 +79,7 @@ TEST(KvSnapshotFile, takes_several_steps_over_deleted_keys_and_has_the_keys_afte
     EXPECT_EQ((*snapshot)->keys(), 2u);
 }
 
-TEST(KvSnapshotFile, server_starts_from_it_with_whole_transactions_only) {
+TEST(KvSnapshotFile, starts_a_server_with_whole_transactions_only) {
     Place place;
     Bench bench;
     for (uint64_t ts = 1; ts <= 100; ts++)
@@ -252,7 +252,7 @@ TEST(KvSnapshotFile, fails_if_a_version_that_it_needs_was_already_collected) {
     EXPECT_TRUE(std::filesystem::is_empty(place.base + "/backups"));
 }
 
-TEST(KvSnapshotFile, abandoned_snapshot_leaves_nothing) {
+TEST(KvSnapshotFile, that_is_abandoned_leaves_nothing) {
     Place place;
     Bench bench;
     EXPECT_EQ(bench.put(1, {{"x", "1"}}), Answer::kOk);

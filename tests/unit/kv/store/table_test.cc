@@ -9,7 +9,7 @@
 namespace wss::kv::store {
 namespace {
 
-struct TableTest : ::testing::Test {
+struct KvTable : ::testing::Test {
     static constexpr uint64_t kVersions = 40;  // more than a slot shows
 
     Version& commit(Item& item, uint64_t timestamp, bool tombstone = false) {
@@ -40,14 +40,14 @@ struct TableTest : ::testing::Test {
 
 // Collection publishes an item only if its slot may have shown the collected version, or if it has no slot:
 // publish() then offers it one.
-TEST_F(TableTest, item_without_a_slot_shows_nothing) {
+TEST_F(KvTable, shows_nothing_of_an_item_without_a_slot) {
     Item& item = make_full("key");
     for (Version* at = item.newest; at != nullptr; at = at->older) table.cool(*at);
     EXPECT_EQ(item.slot, Arena::kNowhere);
     EXPECT_TRUE(item.shown_from.is_none());
 }
 
-TEST_F(TableTest, new_key_has_nothing_of_the_forgotten_key_whose_memory_it_uses) {
+TEST_F(KvTable, leaves_nothing_of_a_forgotten_key_in_the_new_key_that_uses_its_memory) {
     Item& old = make_full("old");
     Version& grave = commit(old, kVersions + 1, true);
     EXPECT_NE(old.grave_at, Nanoseconds{});

@@ -115,19 +115,19 @@ void write_and_read(const Options& options, size_t bytes, uint64_t transactions)
 
 constexpr Options kShort{.window = from_ms(300), .window_floor = from_ms(100)};
 
-TEST(KvTornReads, small_values_in_their_slot_are_never_torn) {
+TEST(KvTornReads, never_occur_in_small_values_in_their_slot) {
     write_and_read(kShort, 100, kRounds);
 }
 
-TEST(KvTornReads, values_of_kilobytes_in_their_slot_are_never_torn) {
+TEST(KvTornReads, never_occur_in_values_of_kilobytes_in_their_slot) {
     write_and_read(kShort, 1000, kRounds);
 }
 
-TEST(KvTornReads, large_values_outside_the_slot_are_never_torn) {
+TEST(KvTornReads, never_occur_in_large_values_outside_the_slot) {
     write_and_read(kShort, 9000, kRounds / 4);
 }
 
-TEST(KvTornReads, values_of_slots_without_cells_are_never_torn) {
+TEST(KvTornReads, never_occur_in_values_of_slots_without_cells) {
     Options options = kShort;
     options.inline_cells = 0;
     write_and_read(options, 500, kRounds);

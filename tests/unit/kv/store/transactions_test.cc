@@ -7,7 +7,7 @@
 namespace wss::kv::store {
 namespace {
 
-TEST(KvTransactions, prepared_version_is_not_the_latest_until_it_commits) {
+TEST(KvTransactions, do_not_make_a_prepared_version_the_latest_until_they_commit) {
     Bench bench;
     EXPECT_EQ(bench.put(10, {{"x", "old"}}), Answer::kOk);
     EXPECT_EQ(bench.prepare(20, {{"x", "new"}}), Answer::kOk);
@@ -16,7 +16,7 @@ TEST(KvTransactions, prepared_version_is_not_the_latest_until_it_commits) {
     EXPECT_EQ(bench.get("x"), "new");
 }
 
-TEST(KvTransactions, commit_shows_all_keys_of_the_transaction) {
+TEST(KvTransactions, show_all_their_keys_when_they_commit) {
     Bench bench;
     EXPECT_EQ(bench.prepare(20, {{"x", "1"}, {"y", "2"}, {"z", "3"}}), Answer::kOk);
     EXPECT_EQ(bench.get("y"), "(absent)");
@@ -25,7 +25,7 @@ TEST(KvTransactions, commit_shows_all_keys_of_the_transaction) {
     EXPECT_EQ(text_of(bench.store->get("y").version.metadata), "metadata");
 }
 
-TEST(KvTransactions, prepare_commit_and_abort_may_be_repeated) {
+TEST(KvTransactions, may_be_prepared_committed_and_aborted_repeatedly) {
     Bench bench;
     for (int i = 0; i < 3; i++) EXPECT_EQ(bench.prepare(20, {{"x", "1"}}), Answer::kOk);
     for (int i = 0; i < 3; i++) EXPECT_EQ(bench.store->commit({20}), Answer::kOk);
@@ -36,7 +36,7 @@ TEST(KvTransactions, prepare_commit_and_abort_may_be_repeated) {
     EXPECT_EQ(bench.get("x"), "1");
 }
 
-TEST(KvTransactions, decision_never_changes) {
+TEST(KvTransactions, never_change_their_decision) {
     Bench bench;
     EXPECT_EQ(bench.prepare(20, {{"x", "1"}}), Answer::kOk);
     EXPECT_EQ(bench.store->commit({20}), Answer::kOk);
@@ -49,7 +49,7 @@ TEST(KvTransactions, decision_never_changes) {
     EXPECT_EQ(bench.get("x"), "1");
 }
 
-TEST(KvTransactions, transactions_are_known_once_they_are_prepared_or_put) {
+TEST(KvTransactions, are_known_once_they_are_prepared_or_put) {
     Bench bench;
     EXPECT_FALSE(bench.store->knows({20}));
     EXPECT_EQ(bench.put(20, {{"x", "1"}}), Answer::kOk);
@@ -61,7 +61,7 @@ TEST(KvTransactions, transactions_are_known_once_they_are_prepared_or_put) {
 }
 
 // Another participant may have committed because of that reply.
-TEST(KvTransactions, writer_cannot_withdraw_a_transaction_that_was_reported_as_prepared) {
+TEST(KvTransactions, that_were_reported_as_prepared_cannot_be_withdrawn_by_their_writer) {
     Bench bench;
     EXPECT_EQ(bench.prepare(20, {{"x", "1"}}), Answer::kOk);
     EXPECT_EQ(bench.prepare(30, {{"y", "1"}}), Answer::kOk);
@@ -78,7 +78,7 @@ TEST(KvTransactions, writer_cannot_withdraw_a_transaction_that_was_reported_as_p
 
 // If the floor passed the clock, every write of a client with a correct clock would be refused until the
 // clock reaches the floor.
-TEST(KvTransactions, floor_does_not_pass_the_clock_of_the_partition) {
+TEST(KvFloor, does_not_pass_the_clock_of_the_partition) {
     Bench bench;
     const uint64_t ahead = Timestamp::make(5'000'000, 1).value, now = Timestamp::make(2'000'000, 1).value;
     EXPECT_EQ(bench.put(ahead, {{"x", "1"}}), Answer::kOk);
@@ -92,7 +92,7 @@ TEST(KvTransactions, floor_does_not_pass_the_clock_of_the_partition) {
     EXPECT_EQ(bench.store->floor(), Timestamp{ahead});
 }
 
-TEST(KvTransactions, floor_does_not_follow_a_clock_that_was_set_back) {
+TEST(KvFloor, does_not_follow_a_clock_that_was_set_back) {
     Bench bench;
     const uint64_t wrong = 90'000'000'000, right = 2'000'000;
     bench.store->maintain(Timestamp::make(wrong, 0));
@@ -102,7 +102,7 @@ TEST(KvTransactions, floor_does_not_follow_a_clock_that_was_set_back) {
     EXPECT_EQ(bench.put(Timestamp::make(right, 1).value, {{"y", "1"}}), Answer::kOk);
 }
 
-TEST(KvTransactions, commit_of_an_unknown_transaction_does_not_return_ok_and_is_remembered) {
+TEST(KvCommit, of_an_unknown_transaction_does_not_return_ok_and_is_remembered) {
     Bench bench;
     EXPECT_EQ(bench.store->commit({20}), Answer::kUnknown);
     EXPECT_EQ(bench.store->commit({20}), Answer::kUnknown);
@@ -112,7 +112,7 @@ TEST(KvTransactions, commit_of_an_unknown_transaction_does_not_return_ok_and_is_
     EXPECT_EQ(bench.store->commit({20}), Answer::kOk);
 }
 
-TEST(KvTransactions, inquiry_about_an_unknown_transaction_aborts_it_for_ever) {
+TEST(KvInquiry, about_an_unknown_transaction_aborts_it_for_ever) {
     Bench bench;
     EXPECT_EQ(bench.store->inquire({20}, {}), Answer::kAborted);
     EXPECT_EQ(bench.prepare(20, {{"x", "1"}}), Answer::kAborted);
@@ -120,7 +120,7 @@ TEST(KvTransactions, inquiry_about_an_unknown_transaction_aborts_it_for_ever) {
     EXPECT_EQ(bench.get("x"), "(absent)");
 }
 
-TEST(KvTransactions, inquiry_returns_prepared_and_committed) {
+TEST(KvInquiry, returns_prepared_and_committed) {
     Bench bench;
     EXPECT_EQ(bench.prepare(20, {{"x", "1"}}), Answer::kOk);
     EXPECT_EQ(bench.store->inquire({20}, {}), Answer::kPrepared);
@@ -128,7 +128,7 @@ TEST(KvTransactions, inquiry_returns_prepared_and_committed) {
     EXPECT_EQ(bench.store->inquire({20}, {}), Answer::kCommitted);
 }
 
-TEST(KvTransactions, last_writer_wins_in_any_order_of_commits) {
+TEST(KvTransactions, let_the_last_writer_win_in_any_order_of_commits) {
     Bench bench;
     EXPECT_EQ(bench.prepare(20, {{"x", "older"}}), Answer::kOk);
     EXPECT_EQ(bench.prepare(30, {{"x", "newer"}}), Answer::kOk);
@@ -139,7 +139,7 @@ TEST(KvTransactions, last_writer_wins_in_any_order_of_commits) {
     EXPECT_EQ(bench.store->statistics().commits_lost, 1u);
 }
 
-TEST(KvTransactions, overdue_lists_old_prepared_transactions_with_their_participants) {
+TEST(KvTransactions, that_were_prepared_long_ago_are_listed_as_overdue_with_their_participants) {
     Bench bench;
     EXPECT_EQ(bench.prepare(20, {{"x", "1"}, {"y", "1"}}), Answer::kOk);
     bench.pass(from_s(2));
@@ -153,7 +153,7 @@ TEST(KvTransactions, overdue_lists_old_prepared_transactions_with_their_particip
     EXPECT_TRUE(bench.store->overdue(from_s(1), 10).empty());
 }
 
-TEST(KvTransactions, overdue_without_a_limit_lists_deferred_transactions_too) {
+TEST(KvTransactions, that_are_deferred_are_listed_as_overdue_too_if_there_is_no_limit) {
     Bench bench;
     EXPECT_EQ(bench.prepare(20, {{"x", "1"}}), Answer::kOk);
     EXPECT_EQ(bench.prepare(30, {{"y", "1"}}), Answer::kOk);
@@ -162,7 +162,7 @@ TEST(KvTransactions, overdue_without_a_limit_lists_deferred_transactions_too) {
     EXPECT_EQ(bench.store->overdue({0}, 1).size(), 1u);
 }
 
-TEST(KvTransactions, malformed_transactions_are_refused_and_leave_nothing) {
+TEST(KvTransactions, that_are_malformed_are_refused_and_leave_nothing) {
     Bench bench;
     const std::string long_key(kKeyMax + 1, 'k');
     const std::string long_value(kValueMax + 1, 'v');
@@ -177,7 +177,7 @@ TEST(KvTransactions, malformed_transactions_are_refused_and_leave_nothing) {
     EXPECT_EQ(bench.put(5, {{std::string(kKeyMax, 'k'), std::string(kValueMax, 'v')}}), Answer::kOk);
 }
 
-TEST(KvTransactions, too_many_prepared_transactions_are_refused_as_busy) {
+TEST(KvTransactions, beyond_the_limit_of_prepared_ones_are_refused_as_busy) {
     Bench bench({.prepared_max = 2});
     EXPECT_EQ(bench.prepare(1, {{"x", "1"}}), Answer::kOk);
     EXPECT_EQ(bench.prepare(2, {{"x", "1"}}), Answer::kOk);
@@ -188,7 +188,7 @@ TEST(KvTransactions, too_many_prepared_transactions_are_refused_as_busy) {
 
 // --- lookups
 
-TEST(KvLookup, exact_finds_the_prepared_version_of_a_writer_that_committed_elsewhere) {
+TEST(KvLookup, finds_the_prepared_version_of_a_writer_that_committed_elsewhere) {
     Bench bench;
     EXPECT_EQ(bench.put(10, {{"x", "old"}}), Answer::kOk);
     EXPECT_EQ(bench.prepare(20, {{"x", "new"}}), Answer::kOk);
@@ -198,7 +198,7 @@ TEST(KvLookup, exact_finds_the_prepared_version_of_a_writer_that_committed_elsew
     EXPECT_EQ(text_of(found.version.value), "new");
 }
 
-TEST(KvLookup, read_of_a_collected_version_returns_a_newer_one) {
+TEST(KvLookup, of_a_collected_version_returns_a_newer_one) {
     Bench bench;
     EXPECT_EQ(bench.put(10, {{"x", "a"}}), Answer::kOk);
     EXPECT_EQ(bench.put(20, {{"x", "b"}}), Answer::kOk);
@@ -210,7 +210,7 @@ TEST(KvLookup, read_of_a_collected_version_returns_a_newer_one) {
     EXPECT_EQ(found.version.timestamp, Timestamp{20});
 }
 
-TEST(KvLookup, version_that_never_existed_is_gone) {
+TEST(KvLookup, of_a_version_that_never_existed_reports_it_as_gone) {
     Bench bench;
     EXPECT_EQ(bench.put(10, {{"x", "a"}}), Answer::kOk);
     EXPECT_EQ(bench.store->get_exact("x", {15}).presence, Presence::kGone);
@@ -218,7 +218,7 @@ TEST(KvLookup, version_that_never_existed_is_gone) {
     EXPECT_EQ(bench.store->get_exact("x", {5}).presence, Presence::kNewer);
 }
 
-TEST(KvLookup, set_finds_the_newest_prepared_or_committed_member) {
+TEST(KvLookup, of_a_set_finds_the_newest_prepared_or_committed_member) {
     Bench bench;
     EXPECT_EQ(bench.put(10, {{"x", "a"}}), Answer::kOk);
     EXPECT_EQ(bench.put(20, {{"x", "b"}}), Answer::kOk);
@@ -233,7 +233,7 @@ TEST(KvLookup, set_finds_the_newest_prepared_or_committed_member) {
 
 // Timestamp 5 commits after 9 and 12, and is therefore collected after 9. A reader whose set has 5 and 9 must
 // not get 5.
-TEST(KvLookup, read_of_a_set_with_a_collected_member_does_not_return_an_older_member) {
+TEST(KvLookup, of_a_set_with_a_collected_member_does_not_return_an_older_member) {
     Bench bench;
     EXPECT_EQ(bench.prepare(5, {{"x", "five"}}), Answer::kOk);
     EXPECT_EQ(bench.put(9, {{"x", "nine"}}), Answer::kOk);
@@ -251,7 +251,7 @@ TEST(KvLookup, read_of_a_set_with_a_collected_member_does_not_return_an_older_me
 
 // --- deletes, expiry, conditions
 
-TEST(KvDelete, deleted_key_is_forgotten_only_when_older_writes_are_refused) {
+TEST(KvDelete, of_a_key_is_forgotten_only_when_older_writes_are_refused) {
     Bench bench;
     EXPECT_EQ(bench.put(10, {{"x", "a"}}), Answer::kOk);
     EXPECT_EQ(bench.erase(20, "x"), Answer::kOk);
@@ -269,7 +269,7 @@ TEST(KvDelete, deleted_key_is_forgotten_only_when_older_writes_are_refused) {
     EXPECT_TRUE(found.version.tombstone);
 }
 
-TEST(KvExpiry, expired_version_becomes_a_tombstone_of_that_time) {
+TEST(KvExpiry, turns_a_version_into_a_tombstone_of_that_time) {
     Bench bench;
     const std::vector<Write> writes = {{.key = "x", .value = bytes_of("a"), .expires = {500}}};
     EXPECT_EQ(bench.write(10, writes), Answer::kOk);
@@ -283,7 +283,7 @@ TEST(KvExpiry, expired_version_becomes_a_tombstone_of_that_time) {
     EXPECT_EQ(bench.get("x"), "again");
 }
 
-TEST(KvExpiry, overwritten_version_does_not_expire) {
+TEST(KvExpiry, does_not_affect_an_overwritten_version) {
     Bench bench;
     const std::vector<Write> writes = {{.key = "x", .value = bytes_of("a"), .expires = {500}}};
     EXPECT_EQ(bench.write(10, writes), Answer::kOk);
@@ -467,7 +467,7 @@ TEST(KvSnapshot, of_a_time_has_every_older_transaction_completely_and_no_newer_o
 
 // --- memory
 
-TEST(KvMemory, full_arena_refuses_writes_and_keeps_answering_reads) {
+TEST(FullArena, refuses_writes_and_keeps_answering_reads) {
     Bench bench({}, size_t{1} << 20);
     const std::string value(10000, 'v');
     uint64_t ts = 1;
@@ -482,7 +482,7 @@ TEST(KvMemory, full_arena_refuses_writes_and_keeps_answering_reads) {
     EXPECT_EQ(bench.store->statistics().prepared, 0u);
 }
 
-TEST(KvMemory, full_arena_shortens_the_window_before_it_refuses) {
+TEST(FullArena, shortens_the_window_before_it_refuses) {
     Bench bench({}, size_t{1} << 20);
     const std::string value(10000, 'v');
     for (uint64_t ts = 1; ts <= 5000; ts++) {
@@ -493,7 +493,7 @@ TEST(KvMemory, full_arena_shortens_the_window_before_it_refuses) {
     EXPECT_GE(bench.store->statistics().window_now, from_ms(500));
 }
 
-TEST(KvMemory, heap_limit_is_kept) {
+TEST(KvMemory, stays_within_the_limit_of_the_heap) {
     Bench bench({.heap_limit = 200'000});
     uint64_t ts = 1;
     while (ts < 10000 && bench.put(ts, {{"key" + std::to_string(ts), "v"}}) == Answer::kOk) ts++;
@@ -502,7 +502,7 @@ TEST(KvMemory, heap_limit_is_kept) {
     EXPECT_EQ(bench.get("key1"), "v");
 }
 
-TEST(KvTransactions, versions_that_no_other_partition_reports_are_kept_for_milliseconds_only) {
+TEST(KvVersions, that_no_other_partition_reports_are_kept_for_milliseconds_only) {
     Bench bench({.window = from_s(5), .window_alone = from_ms(20)});
     const auto put = [&](uint64_t ts, bool alone) {
         const std::vector<Write> writes{{.key = "x", .value = bytes_of("value")}};
@@ -522,7 +522,7 @@ TEST(KvTransactions, versions_that_no_other_partition_reports_are_kept_for_milli
     EXPECT_EQ(presence(10), Presence::kNewer);
 }
 
-TEST(KvTransactions, unreported_versions_are_limited_to_the_newest_and_free_their_memory_at_once) {
+TEST(KvVersions, that_are_unreported_are_limited_to_the_newest_and_free_their_memory_at_once) {
     Bench bench({.retired_alone_max = 4});
     const auto put = [&](uint64_t ts, std::string_view key) {
         const std::vector<Write> writes{{.key = key, .value = bytes_of("value")}};
@@ -541,7 +541,7 @@ TEST(KvTransactions, unreported_versions_are_limited_to_the_newest_and_free_thei
     EXPECT_EQ(bench.store->get_exact("shown", {21}).presence, Presence::kNewer);
 }
 
-TEST(KvTransactions, pin_keeps_versions_that_are_otherwise_kept_for_milliseconds_only) {
+TEST(KvPin, keeps_versions_that_are_otherwise_kept_for_milliseconds_only) {
     Bench bench;
     const auto put = [&](uint64_t ts, std::string_view value) {
         const std::vector<Write> writes{{.key = "x", .value = bytes_of(value)}};

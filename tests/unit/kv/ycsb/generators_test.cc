@@ -27,7 +27,7 @@ TEST(YcsbKeys, match_those_of_the_original) {
     for (const auto& [number, name] : golden) EXPECT_EQ(key_name(number, 1, false), name);
 }
 
-TEST(YcsbKeys, ordered_ones_are_padded_numbers) {
+TEST(YcsbKeys, that_are_ordered_are_padded_numbers) {
     EXPECT_EQ(key_name(42, 1, true), "user42");
     EXPECT_EQ(key_name(42, 8, true), "user00000042");
     EXPECT_EQ(key_name(2147483647, 24, false), "user000000627943977067101855");
@@ -56,21 +56,21 @@ void expect_frequencies(Generator& generator, const std::map<uint64_t, double>& 
     for (const auto& [number, p] : golden) EXPECT_NEAR(seen[number], p, tolerance(p, digit)) << number;
 }
 
-TEST(YcsbDistributions, scrambled_zipfian_has_the_originals_hot_records) {
+TEST(YcsbDistribution, scrambled_zipfian_has_the_hot_records_of_the_original) {
     ScrambledZipfian generator(0, 1000);  // recordcount=1000: 1001 items
     expect_frequencies(
         generator, {{144, .03843}, {610, .01999}, {213, .01600}, {679, .01157}, {10, .00932}, {545, .00775}},
         1.5e-4);
 }
 
-TEST(YcsbDistributions, zipfian_follows_its_law) {
+TEST(YcsbDistribution, zipfian_follows_its_law) {
     Zipfian generator(0, 999);
     EXPECT_NEAR(zeta(0, 1000, .99, 0), 7.728953217, 1e-8);
     expect_frequencies(generator, {{0, .12927}, {1, .0651}, {2, .0511}, {3, .0363}, {4, .0284}, {5, .0232}},
                        1.5e-4);
 }
 
-TEST(YcsbDistributions, latest_prefers_the_newest_and_never_draws_the_first) {
+TEST(YcsbDistribution, latest_prefers_the_newest_and_never_draws_the_first) {
     Insertions insertions(1000);
     Latest generator(insertions);
     expect_frequencies(generator, {{999, .1292}, {998, .0653}, {997, .0510}, {996, .0364}, {995, .0284}},
@@ -78,7 +78,7 @@ TEST(YcsbDistributions, latest_prefers_the_newest_and_never_draws_the_first) {
     EXPECT_EQ(frequencies(generator).begin()->first, 1u);
 }
 
-TEST(YcsbDistributions, latest_follows_insertions) {
+TEST(YcsbDistribution, latest_follows_insertions) {
     Insertions insertions(10);
     Latest generator(insertions);
     Random random(1);
@@ -88,7 +88,7 @@ TEST(YcsbDistributions, latest_follows_insertions) {
     EXPECT_EQ(newest, 99u);
 }
 
-TEST(YcsbDistributions, hotspot_sends_its_share_to_the_hot_records) {
+TEST(YcsbDistribution, hotspot_sends_its_share_to_the_hot_records) {
     Hotspot generator(0, 999, .2, .8);
     double hot = 0;
     for (const auto& [number, p] : frequencies(generator)) {
@@ -98,7 +98,7 @@ TEST(YcsbDistributions, hotspot_sends_its_share_to_the_hot_records) {
     EXPECT_NEAR(hot, .8, tolerance(.8, 0));
 }
 
-TEST(YcsbDistributions, hotspot_without_cold_or_without_hot_records_still_draws) {
+TEST(YcsbDistribution, hotspot_without_cold_or_without_hot_records_still_draws) {
     Random random(3);
     Hotspot all(5, 9, 1, .1), none(5, 9, 0, .9);
     for (int i = 0; i < 100; ++i) {
@@ -107,14 +107,14 @@ TEST(YcsbDistributions, hotspot_without_cold_or_without_hot_records_still_draws)
     }
 }
 
-TEST(YcsbDistributions, uniform_reaches_both_ends_evenly) {
+TEST(YcsbDistribution, uniform_reaches_both_ends_evenly) {
     Uniform generator(10, 19);
     auto seen = frequencies(generator);
     EXPECT_EQ(seen.size(), 10u);
     for (const auto& [number, p] : seen) EXPECT_NEAR(p, .1, tolerance(.1, 0)) << number;
 }
 
-TEST(YcsbDistributions, exponential_keeps_its_percentile) {
+TEST(YcsbDistribution, exponential_keeps_its_percentile) {
     Exponential generator(95, 857);
     double below = 0;
     for (const auto& [number, p] : frequencies(generator))
@@ -122,13 +122,13 @@ TEST(YcsbDistributions, exponential_keeps_its_percentile) {
     EXPECT_NEAR(below, .95, tolerance(.95, 0));
 }
 
-TEST(YcsbDistributions, sequential_wraps_around) {
+TEST(YcsbDistribution, sequential_wraps_around) {
     Sequential generator(3, 5, std::make_shared<std::atomic<uint64_t>>(0));
     Random random(1);
     for (uint64_t expected : {3, 4, 5, 3, 4, 5, 3}) EXPECT_EQ(generator.next(random), expected);
 }
 
-TEST(YcsbInsertions, a_record_exists_when_all_records_before_it_exist) {
+TEST(YcsbInsertions, let_a_record_exist_when_all_records_before_it_exist) {
     Insertions insertions(100);
     EXPECT_EQ(insertions.last(), 99);
     uint64_t a = insertions.take(), b = insertions.take(), c = insertions.take();
@@ -139,7 +139,7 @@ TEST(YcsbInsertions, a_record_exists_when_all_records_before_it_exist) {
     EXPECT_EQ(insertions.last(), 102);
 }
 
-TEST(YcsbInsertions, the_window_is_bounded) {
+TEST(YcsbInsertions, have_a_bounded_window) {
     Insertions insertions(0);
     EXPECT_EQ(insertions.last(), -1);
     EXPECT_FALSE(insertions.acknowledge(Insertions::kWindow));
@@ -147,7 +147,7 @@ TEST(YcsbInsertions, the_window_is_bounded) {
     EXPECT_TRUE(insertions.acknowledge(Insertions::kWindow));
 }
 
-TEST(YcsbInsertions, threads_lose_no_number) {
+TEST(YcsbInsertions, by_several_threads_lose_no_number) {
     Insertions insertions(0);
     std::vector<std::thread> threads;
     for (int t = 0; t < 4; ++t)

@@ -118,7 +118,7 @@ TEST(YcsbRunner, runs_all_workloads_to_their_end) {
     }
 }
 
-TEST(YcsbRunner, a_transaction_is_one_operation) {
+TEST(YcsbRunner, counts_a_transaction_as_one_operation) {
     Bench bench("readproportion=0.5\nupdateproportion=0.5\ntxnlen=8\nfieldcount=1\nthreadcount=2\n");
     ASSERT_TRUE(bench.go(Phase::kLoad));
     auto result = bench.go(Phase::kRun);
@@ -160,7 +160,7 @@ class TableLanes final : public Lanes {
     std::vector<uint32_t> under_way_;
 };
 
-TEST(YcsbRunner, one_thread_keeps_an_operation_in_flight_on_each_connection) {
+TEST(YcsbRunner, lets_one_thread_keep_an_operation_in_flight_on_each_connection) {
     Bench bench("recordcount=100\nconnectionsperthread=3\ntxnlen=4\nfieldcount=1\noperationcount=1000");
     TableLanes lanes;
     class WithLanes final : public TableDatabase {
@@ -203,7 +203,7 @@ TEST(YcsbRunner, counts_failures_separately) {
         std::string::npos);
 }
 
-TEST(YcsbRunner, data_integrity_detects_a_changed_record) {
+TEST(YcsbRunner, detects_a_changed_record_if_it_checks_data_integrity) {
     Bench bench(
         "readproportion=1\nupdateproportion=0\noperationcount=5000\ndataintegrity=true\nrecordcount=10");
     ASSERT_TRUE(bench.go(Phase::kLoad));
@@ -227,7 +227,7 @@ TEST(YcsbRunner, keeps_the_target_rate_and_counts_a_stall_from_the_intended_time
     EXPECT_GT(series.at("Intended-READ").latency.percentile(90), 100'000'000u);
 }
 
-TEST(YcsbRunner, the_warm_up_is_not_measured) {
+TEST(YcsbRunner, does_not_measure_the_warm_up) {
     Bench bench("readproportion=1\nupdateproportion=0\noperationcount=100\nwarmup=1\ntarget=500");
     ASSERT_TRUE(bench.go(Phase::kLoad));
     int measuring = 0;
@@ -239,7 +239,7 @@ TEST(YcsbRunner, the_warm_up_is_not_measured) {
     EXPECT_GT(bench.table.reads, 400u);
 }
 
-TEST(YcsbRunner, an_operation_that_began_in_the_warm_up_is_not_measured) {
+TEST(YcsbRunner, does_not_measure_an_operation_that_began_in_the_warm_up) {
     Bench bench("readproportion=1\nupdateproportion=0\noperationcount=100\nwarmup=1");
     ASSERT_TRUE(bench.go(Phase::kLoad));
     bench.table.stall = from_ms(1500);  // the first one
@@ -248,7 +248,7 @@ TEST(YcsbRunner, an_operation_that_began_in_the_warm_up_is_not_measured) {
     EXPECT_EQ(count_of(*result, "READ"), 100u);
 }
 
-TEST(YcsbRunner, a_time_limit_and_the_caller_end_a_run) {
+TEST(YcsbRunner, ends_a_run_at_its_time_limit_and_at_the_request_of_the_caller) {
     Bench timed("readproportion=1\nupdateproportion=0\noperationcount=0\nmaxexecutiontime=1");
     ASSERT_TRUE(timed.go(Phase::kLoad));
     auto result = timed.go(Phase::kRun);
@@ -261,7 +261,7 @@ TEST(YcsbRunner, a_time_limit_and_the_caller_end_a_run) {
     EXPECT_TRUE(stopped.go(Phase::kRun));
 }
 
-TEST(YcsbRunner, a_thread_that_cannot_begin_ends_the_run_with_its_reason) {
+TEST(YcsbRunner, ends_a_run_with_the_reason_of_a_thread_that_cannot_begin) {
     Bench bench("threadcount=3");
     bench.run_options.open = [](uint32_t thread) -> Result<std::unique_ptr<Database>> {
         static Table table;

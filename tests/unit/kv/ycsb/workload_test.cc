@@ -37,7 +37,7 @@ TEST(YcsbProperties, are_parsed_as_java_parses_them) {
     EXPECT_EQ(properties.all(), expected);
 }
 
-TEST(YcsbProperties, invalid_escapes_are_refused) {
+TEST(YcsbProperties, with_invalid_escapes_are_refused) {
     Properties properties;
     EXPECT_FALSE(properties.read_text("a=\\u12", "test"));
     EXPECT_FALSE(properties.read_text("a=\\u12xy", "test"));
@@ -46,7 +46,7 @@ TEST(YcsbProperties, invalid_escapes_are_refused) {
     EXPECT_FALSE(properties.read_file("/nonexistent/workload"));
 }
 
-TEST(YcsbOptions, defaults_are_those_of_the_original) {
+TEST(YcsbOptions, have_the_defaults_of_the_original) {
     WorkloadOptions o = options_of("");
     EXPECT_EQ(o.field_count, 10u);
     EXPECT_EQ(o.field_length, 100u);
@@ -59,7 +59,7 @@ TEST(YcsbOptions, defaults_are_those_of_the_original) {
     EXPECT_FALSE(o.measure_intended);
 }
 
-TEST(YcsbOptions, errors_name_the_property_and_the_remedy) {
+TEST(YcsbOptions, that_are_invalid_cause_errors_that_name_the_property_and_the_remedy) {
     EXPECT_NE(refusal_of("requestdistribution=zipfain").find("zipfian"), std::string::npos);
     EXPECT_NE(refusal_of("recordcount=many").find("recordcount"), std::string::npos);
     EXPECT_NE(refusal_of("recordcount=-1").find("recordcount"), std::string::npos);
@@ -72,7 +72,7 @@ TEST(YcsbOptions, errors_name_the_property_and_the_remedy) {
     EXPECT_NE(refusal_of("insertorder=random").find("insertorder"), std::string::npos);
 }
 
-TEST(YcsbWorkloads, files_match_the_built_in_workloads_of_the_same_letter) {
+TEST(YcsbWorkloads, in_files_match_the_built_in_ones_of_the_same_letter) {
     for (char letter = 'a'; letter <= 'f'; ++letter) {
         std::ifstream file(std::string("Documentation/examples/ycsb/workload") + letter);
         std::stringstream text;
@@ -83,7 +83,7 @@ TEST(YcsbWorkloads, files_match_the_built_in_workloads_of_the_same_letter) {
     EXPECT_TRUE(standard_workload('g').empty());
 }
 
-TEST(YcsbWorkloads, operations_occur_in_their_shares) {
+TEST(YcsbWorkloads, contain_each_operation_in_its_share) {
     const std::pair<char, std::array<double, kOperations>> shares[] = {
         {'a', {.5, .5, 0, 0, 0}},   {'b', {.95, .05, 0, 0, 0}}, {'c', {1, 0, 0, 0, 0}},
         {'d', {.95, 0, .05, 0, 0}}, {'e', {0, 0, .05, .95, 0}}, {'f', {.5, 0, 0, 0, .5}}};
@@ -96,7 +96,7 @@ TEST(YcsbWorkloads, operations_occur_in_their_shares) {
     }
 }
 
-TEST(YcsbWorkloads, no_record_is_read_before_it_exists) {
+TEST(YcsbWorkloads, read_no_record_before_it_exists) {
     for (const char* distribution :
          {"uniform", "zipfian", "latest", "hotspot", "exponential", "sequential"}) {
         Workload workload(options_of(
@@ -109,7 +109,7 @@ TEST(YcsbWorkloads, no_record_is_read_before_it_exists) {
     }
 }
 
-TEST(YcsbTransactions, written_records_are_distinct_and_read_ones_need_not_be) {
+TEST(YcsbTransactions, write_distinct_records_and_need_not_read_distinct_ones) {
     Workload workload(options_of("recordcount=10\ntxnlen=8"));
     WorkloadThread thread(workload, 5);
     bool duplicates = false;
@@ -130,7 +130,7 @@ TEST(YcsbRecords, are_printable_and_of_the_requested_length) {
     for (char letter : record) EXPECT_TRUE(letter >= ' ' && letter <= '~' + 1) << int(letter);
 }
 
-TEST(YcsbRecords, one_field_is_changed_and_the_others_are_kept) {
+TEST(YcsbRecords, change_in_one_field_and_keep_the_others) {
     Workload workload(options_of("fieldcount=5\nfieldlength=20"));
     WorkloadThread thread(workload, 5);
     std::string before = thread.record_value("user1");
@@ -145,7 +145,7 @@ TEST(YcsbRecords, one_field_is_changed_and_the_others_are_kept) {
     EXPECT_FALSE(fields_of(before + "x", 5));
 }
 
-TEST(YcsbRecords, data_integrity_detects_a_record_of_another_key_and_a_changed_letter) {
+TEST(YcsbRecords, of_another_key_or_with_a_changed_letter_are_detected_by_data_integrity) {
     Workload workload(options_of("fieldcount=2\nfieldlength=60\ndataintegrity=true"));
     WorkloadThread thread(workload, 5);
     std::string record = thread.record_value("user1");
