@@ -15,14 +15,14 @@ LineGeometry geometry_of(uint64_t bytes) {
     return *geometry;
 }
 
-TEST(CacheGeometry, line_sizes_are_powers_of_two_from_4_to_256_KiB) {
+TEST(CacheGeometry, has_line_sizes_that_are_powers_of_two_from_4_to_256_KiB) {
     for (uint64_t good = 4096; good <= 256 * 1024; good *= 2) EXPECT_TRUE(LineGeometry::of(good).is_ok());
     for (uint64_t bad : {0, 1, 2048, 4095, 12288, 512 * 1024}) EXPECT_FALSE(LineGeometry::of(bad).is_ok());
     EXPECT_EQ(geometry_of(256 * 1024).all().count(), 64u);
     EXPECT_EQ(LineGeometry().line_bytes(), 65536u);
 }
 
-TEST(CacheGeometry, spans_split_any_range_into_lines_without_gap_or_overlap) {
+TEST(CacheGeometry, splits_any_range_into_lines_without_gap_or_overlap) {
     EXPECT_TRUE(rc::check([] {
         LineGeometry geometry = *LineGeometry::of(uint64_t{4096} << *rc::gen::inRange(0, 7));
         uint64_t offset = *rc::gen::inRange<uint64_t>(0, uint64_t{1} << 40);
@@ -39,7 +39,7 @@ TEST(CacheGeometry, spans_split_any_range_into_lines_without_gap_or_overlap) {
     }));
 }
 
-TEST(CacheGeometry, touched_and_covered_match_a_count_of_bytes) {
+TEST(CacheGeometry, finds_the_same_touched_and_covered_sub_blocks_as_a_count_of_bytes) {
     EXPECT_TRUE(rc::check([] {
         LineGeometry geometry = *LineGeometry::of(uint64_t{4096} << *rc::gen::inRange(0, 7));
         uint32_t begin = *rc::gen::inRange<uint32_t>(0, geometry.line_bytes());
@@ -55,7 +55,7 @@ TEST(CacheGeometry, touched_and_covered_match_a_count_of_bytes) {
     }));
 }
 
-TEST(CacheSubBlocks, first_run_is_the_lowest_contiguous_range) {
+TEST(CacheSubBlocks, have_the_lowest_contiguous_range_as_their_first_run) {
     EXPECT_EQ(SubBlocks{0b110110}.first_run(), SubBlocks{0b000110});
     EXPECT_EQ(SubBlocks{~uint64_t{0}}.first_run(), SubBlocks{~uint64_t{0}});
     EXPECT_EQ(SubBlocks{uint64_t{1} << 63}.first_run(), SubBlocks{uint64_t{1} << 63});
@@ -86,7 +86,7 @@ TEST(CacheHeader, is_parsed_as_it_was_written) {
     }));
 }
 
-TEST(CacheHeader, a_header_partly_written_over_another_is_refused) {
+TEST(CacheHeader, that_is_partly_written_over_another_is_refused) {
     EXPECT_TRUE(rc::check([] {
         LineHeader old_header = draw_header(), new_header = draw_header();
         std::array<std::byte, kHeaderBytes> old_bytes, new_bytes;
@@ -100,7 +100,7 @@ TEST(CacheHeader, a_header_partly_written_over_another_is_refused) {
     }));
 }
 
-TEST(CacheHeader, every_damaged_bit_is_detected) {
+TEST(CacheHeader, with_any_damaged_bit_is_detected) {
     std::array<std::byte, kHeaderBytes> good;
     write_header({.volume = 7, .line = 9, .generation = 3, .incarnation = 2, .valid = {0xff}, .dirty = {1}},
                  good);
@@ -111,7 +111,7 @@ TEST(CacheHeader, every_damaged_bit_is_detected) {
     }
 }
 
-TEST(CacheHeader, an_erased_header_is_empty_and_impossible_contents_are_refused) {
+TEST(CacheHeader, that_is_erased_is_empty_and_with_impossible_contents_is_refused) {
     std::array<std::byte, kHeaderBytes> bytes;
     erase_header(bytes);
     EXPECT_EQ(parse_header(bytes).fault, HeaderFault::kEmpty);

@@ -13,7 +13,7 @@ uint64_t take_all(uint64_t limit, uint64_t held) {
     return mine;
 }
 
-TEST(CommandShare, a_session_gets_nearly_all_commands_of_its_volume_and_leaves_the_rest_to_others) {
+TEST(CommandShare, gives_a_session_nearly_all_commands_of_its_volume_and_leaves_the_rest_to_others) {
     const uint64_t first = take_all(448, 0);
     EXPECT_NEAR(static_cast<double>(first), 448 * 7 / 8, 2);
     const uint64_t second = take_all(448, first);
@@ -21,7 +21,7 @@ TEST(CommandShare, a_session_gets_nearly_all_commands_of_its_volume_and_leaves_t
     EXPECT_GE(take_all(448, first + second), 4u);
 }
 
-TEST(CommandShare, a_session_without_commands_may_take_the_last_one) {
+TEST(CommandShare, lets_a_session_without_commands_take_the_last_one) {
     EXPECT_EQ(take_all(1, 0), 1u);
 }
 

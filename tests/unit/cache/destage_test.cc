@@ -55,20 +55,20 @@ struct Destaging : ::testing::Test {
 };
 using Lines = std::vector<uint64_t>;
 
-TEST_F(Destaging, a_dirty_line_is_destaged_when_it_is_old_enough) {
+TEST_F(Destaging, takes_a_dirty_line_when_it_is_old_enough) {
     ASSERT_TRUE(bench.write({0, 7}, sub_block(0), from_s(10)));
     EXPECT_EQ(next(from_s(14)), Lines{});
     EXPECT_EQ(next(from_s(15)), Lines{7});
 }
 
-TEST_F(Destaging, adjacent_lines_are_included_in_ascending_order) {
+TEST_F(Destaging, includes_adjacent_lines_in_ascending_order) {
     for (uint64_t line : {12, 10, 11, 13, 15, 9})
         ASSERT_TRUE(bench.write({0, line}, sub_block(0), from_s(9)));
     ASSERT_TRUE(bench.write({1, 14}, sub_block(0), from_s(1)));
     EXPECT_EQ(next(from_s(14)), (Lines{9, 10, 11, 12, 13})) << "neither 14, of another volume, nor 15";
 }
 
-TEST_F(Destaging, an_adjacent_line_in_use_is_left_out) {
+TEST_F(Destaging, leaves_out_an_adjacent_line_in_use) {
     for (uint64_t line : {1, 2, 3}) ASSERT_TRUE(bench.write({0, line}, sub_block(0), from_s(1)));
     LineOp read;
     read.sub_blocks = sub_block(0);
@@ -78,14 +78,14 @@ TEST_F(Destaging, an_adjacent_line_in_use_is_left_out) {
     bench.index.leave(read, granted);
 }
 
-TEST_F(Destaging, an_awaited_line_does_not_hold_up_the_others) {
+TEST_F(Destaging, is_not_held_up_by_an_awaited_line) {
     for (uint64_t line : {7, 20, 21}) ASSERT_TRUE(bench.write({0, line}, sub_block(0), from_s(1)));
     asked_for = 7;
     EXPECT_EQ(next(from_s(10)), (Lines{20, 21}));
 }
 
 // If a run contained a line of the silent part, storage would not answer for any of its lines.
-TEST_F(Destaging, a_run_ends_where_storage_is_silent) {
+TEST_F(Destaging, ends_a_run_where_storage_is_silent) {
     for (uint64_t line : {12, 10, 11, 13, 14}) ASSERT_TRUE(bench.write({0, line}, sub_block(0), from_s(1)));
     silent_first = 13;
     silent_end = 20;
@@ -95,12 +95,12 @@ TEST_F(Destaging, a_run_ends_where_storage_is_silent) {
     EXPECT_EQ(next(from_s(10)), (Lines{12, 13, 14}));
 }
 
-TEST_F(Destaging, a_run_is_at_most_one_transfer_long) {
+TEST_F(Destaging, makes_runs_of_at_most_one_transfer) {
     for (uint64_t line = 0; line < 40; ++line) ASSERT_TRUE(bench.write({0, line}, sub_block(0), from_s(1)));
     EXPECT_EQ(next(from_s(10)).size(), 16u) << "1 MiB of 64 KiB lines";
 }
 
-TEST_F(Destaging, too_many_dirty_lines_are_destaged_until_few_are_left) {
+TEST_F(Destaging, continues_from_too_many_dirty_lines_until_few_are_left) {
     // 40 % of the 200 slots are 80 lines.
     uint64_t line = 0;
     for (; line <= 80; ++line) ASSERT_TRUE(bench.write({0, line * 2}, sub_block(0), from_s(1)));
@@ -114,7 +114,7 @@ TEST_F(Destaging, too_many_dirty_lines_are_destaged_until_few_are_left) {
     EXPECT_EQ(next(from_s(2)), Lines{}) << "not again before the high mark";
 }
 
-TEST_F(Destaging, a_flush_makes_the_lines_that_it_waits_for_due_at_once) {
+TEST_F(Destaging, is_due_at_once_for_lines_that_a_flush_waits_for) {
     ASSERT_TRUE(bench.write({0, 5}, sub_block(0), from_s(1)));
     planner.want(bench.index.flush_mark());
     ASSERT_TRUE(bench.write({0, 50}, sub_block(0), from_s(1)));
@@ -123,7 +123,7 @@ TEST_F(Destaging, a_flush_makes_the_lines_that_it_waits_for_due_at_once) {
     EXPECT_EQ(next(from_s(1)), Lines{}) << "written after the flush";
 }
 
-TEST_F(Destaging, a_failed_line_is_retried_less_and_less_often) {
+TEST_F(Destaging, retries_a_failed_line_less_and_less_often) {
     ASSERT_TRUE(bench.write({0, 5}, sub_block(0), from_s(0)));
     EXPECT_EQ(fail_next(from_s(10)), 5u);
     EXPECT_EQ(next(from_s(10)), Lines{});
@@ -138,7 +138,7 @@ TEST_F(Destaging, a_failed_line_is_retried_less_and_less_often) {
     EXPECT_FALSE(planner.failing());
 }
 
-TEST_F(Destaging, a_failed_line_does_not_hold_up_the_others) {
+TEST_F(Destaging, is_not_held_up_by_a_failed_line) {
     write_lines(4);
     EXPECT_EQ(fail_next(from_s(10)), 0u);
     EXPECT_TRUE(planner.suspect());
@@ -150,7 +150,7 @@ TEST_F(Destaging, a_failed_line_does_not_hold_up_the_others) {
     EXPECT_EQ(bench.index.dirty_lines(0), 2u);
 }
 
-TEST_F(Destaging, failed_lines_take_turns_and_one_is_tried_after_each_pause) {
+TEST_F(Destaging, tries_failed_lines_in_turn_and_one_after_each_pause) {
     write_lines(3);
     for (uint64_t line : {0u, 10u, 20u}) EXPECT_EQ(fail_next(from_s(10)), line);
     EXPECT_EQ(fail_next(from_s(20)), 0u);
@@ -162,7 +162,7 @@ TEST_F(Destaging, failed_lines_take_turns_and_one_is_tried_after_each_pause) {
     EXPECT_EQ(next(from_s(60)), Lines{}) << "the result of that one is not known yet";
 }
 
-TEST_F(Destaging, failed_lines_are_due_at_once_when_storage_accepts_one_of_them) {
+TEST_F(Destaging, tries_failed_lines_at_once_when_storage_accepts_one_of_them) {
     write_lines(3);
     for (uint64_t line : {0u, 10u, 20u}) EXPECT_EQ(fail_next(from_s(10)), line);
     EXPECT_EQ(take_next(from_s(20)), 0u);
@@ -170,7 +170,7 @@ TEST_F(Destaging, failed_lines_are_due_at_once_when_storage_accepts_one_of_them)
     EXPECT_EQ(take_next(from_s(20)), 20u);
 }
 
-TEST_F(Destaging, a_success_elsewhere_does_not_end_the_pause_of_failed_lines) {
+TEST_F(Destaging, does_not_end_the_pause_of_failed_lines_after_a_success_elsewhere) {
     write_lines(2);
     EXPECT_EQ(fail_next(from_s(10)), 0u);
     EXPECT_EQ(fail_next(from_s(20)), 0u);
@@ -179,7 +179,7 @@ TEST_F(Destaging, a_success_elsewhere_does_not_end_the_pause_of_failed_lines) {
     EXPECT_EQ(next(from_s(20) + from_ms(200)), Lines{0});
 }
 
-TEST_F(Destaging, many_failures_in_a_row_make_the_volume_pause) {
+TEST_F(Destaging, pauses_for_a_volume_after_many_failures_in_a_row) {
     write_lines(40);
     for (uint64_t i = 0; i < 16; ++i) EXPECT_EQ(fail_next(from_s(10)), i * 10);
     EXPECT_EQ(next(from_s(10)), Lines{}) << "every line may fail";
@@ -188,7 +188,7 @@ TEST_F(Destaging, many_failures_in_a_row_make_the_volume_pause) {
     for (uint64_t i = 17; i < 40; ++i) EXPECT_EQ(take_next(from_s(11)), i * 10);
 }
 
-TEST_F(Destaging, lines_adjacent_to_a_silent_line_hold_up_no_others) {
+TEST_F(Destaging, is_not_held_up_by_lines_adjacent_to_a_silent_line) {
     write_lines(6);
     silent_end = 40;
     planner.unanswered(from_s(10));
@@ -201,7 +201,7 @@ TEST_F(Destaging, lines_adjacent_to_a_silent_line_hold_up_no_others) {
     EXPECT_TRUE(bench.index.dirty(0).flushed(bench.index.flush_mark()));
 }
 
-TEST_F(Destaging, a_flush_waits_for_lines_that_failed_before_it_and_for_no_later_ones) {
+TEST_F(Destaging, holds_a_flush_for_lines_that_failed_before_it_and_for_no_later_ones) {
     write_lines(2);
     const uint64_t mark = bench.index.flush_mark();
     EXPECT_EQ(fail_next(from_s(10)), 0u);
@@ -218,7 +218,7 @@ TEST_F(Destaging, a_flush_waits_for_lines_that_failed_before_it_and_for_no_later
 
 constexpr uint64_t kVolume = 1 << 30;
 
-TEST(CacheReadAhead, a_sequential_reader_gets_a_growing_window) {
+TEST(CacheReadAhead, gives_a_sequential_reader_a_growing_window) {
     ReadAhead ahead{ReadAheadOptions{}};
     constexpr uint64_t kRead = 64 * 1024;
     uint64_t brought = 0, stretches = 0, largest = 0;
@@ -238,7 +238,7 @@ TEST(CacheReadAhead, a_sequential_reader_gets_a_growing_window) {
     EXPECT_LT(stretches, 100u);
 }
 
-TEST(CacheReadAhead, random_reads_load_nothing) {
+TEST(CacheReadAhead, loads_nothing_for_random_reads) {
     ReadAhead ahead{ReadAheadOptions{}};
     Random random(5);
     uint64_t brought = 0;
@@ -247,7 +247,7 @@ TEST(CacheReadAhead, random_reads_load_nothing) {
     EXPECT_LT(brought, 10u << 20);
 }
 
-TEST(CacheReadAhead, several_readers_are_followed_at_once_and_none_beyond_the_end) {
+TEST(CacheReadAhead, follows_several_readers_at_once_and_none_beyond_the_end) {
     ReadAhead ahead{ReadAheadOptions{}};
     std::array<uint64_t, 4> brought{};
     for (uint64_t at = 0; at < 16 << 20; at += 65536)
@@ -259,7 +259,7 @@ TEST(CacheReadAhead, several_readers_are_followed_at_once_and_none_beyond_the_en
     for (uint64_t bytes : brought) EXPECT_GT(bytes, 12u << 20);
 }
 
-TEST(CacheReadAhead, a_sequential_reader_is_followed_among_scattered_reads) {
+TEST(CacheReadAhead, follows_a_sequential_reader_among_scattered_reads) {
     ReadAhead ahead{ReadAheadOptions{}};
     Random random(6);
     uint64_t brought = 0;
@@ -272,7 +272,7 @@ TEST(CacheReadAhead, a_sequential_reader_is_followed_among_scattered_reads) {
     EXPECT_GT(brought, 12u << 20);
 }
 
-TEST(CacheReadAhead, a_reader_is_forgotten_after_many_other_reads) {
+TEST(CacheReadAhead, forgets_a_reader_after_many_other_reads) {
     for (const bool patient : {true, false}) {
         ReadAhead ahead{ReadAheadOptions{}};
         ahead.read({0, 65536}, kVolume);

@@ -18,7 +18,7 @@ bool conflict(const LineOp& a, const LineOp& b) {
            a.sub_blocks.overlaps(b.sub_blocks);
 }
 
-TEST(CacheIndexModel, an_operation_continues_exactly_when_no_earlier_one_conflicts) {
+TEST(CacheIndexModel, lets_an_operation_continue_exactly_when_no_earlier_one_conflicts) {
     EXPECT_TRUE(rc::check([] {
         Bench bench(1, 4);
         std::list<LineOp> ops;  // in order of arrival
@@ -171,7 +171,7 @@ class DataModel {
     uint64_t version_ = 0, hits_ = 0;
 };
 
-TEST(CacheIndexModel, no_read_returns_anything_but_the_newest_version) {
+TEST(CacheIndexModel, lets_reads_return_only_the_newest_version) {
     uint64_t hits = 0;
     EXPECT_TRUE(rc::check([&hits](uint64_t seed) {
         DataModel model(seed);

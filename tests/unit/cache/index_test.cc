@@ -23,7 +23,7 @@ struct Op : LineOp {
     }
 };
 
-TEST(CacheIndex, a_read_after_a_write_waits_for_it) {
+TEST(CacheIndex, makes_a_read_after_a_write_wait_for_it) {
     Bench bench;
     Line& line = *bench.index.open(kKey);
     Op write(Access::kExclusive, sub_block(0) | sub_block(1)), read(Access::kShared, sub_block(1)),
@@ -41,7 +41,7 @@ TEST(CacheIndex, a_read_after_a_write_waits_for_it) {
     EXPECT_EQ(bench.index.find(kKey), nullptr) << "an absent line without operations is forgotten";
 }
 
-TEST(CacheIndex, while_placement_is_held_no_line_gets_a_slot_or_an_entry_reserved_for_slots) {
+TEST(CacheIndex, gives_no_line_a_slot_or_an_entry_reserved_for_slots_while_placement_is_held) {
     Bench bench(2, 8, 3);
     bench.index.hold_placement(true);
     EXPECT_EQ(bench.index.placeable_engines(), 0u);
@@ -62,7 +62,7 @@ TEST(CacheIndex, while_placement_is_held_no_line_gets_a_slot_or_an_entry_reserve
     EXPECT_TRUE(bench.index.consistent());
 }
 
-TEST(CacheIndex, a_line_serves_readers_at_once_only_while_no_operation_changes_it_or_waits_to) {
+TEST(CacheIndex, serves_readers_of_a_line_at_once_only_while_no_operation_changes_it_or_waits_to) {
     Bench bench;
     ASSERT_TRUE(bench.fill(kKey, sub_block(0) | sub_block(1)));
     Line& line = *bench.index.find(kKey);
@@ -81,7 +81,7 @@ TEST(CacheIndex, a_line_serves_readers_at_once_only_while_no_operation_changes_i
     EXPECT_TRUE(line.serves(sub_block(0)));
 }
 
-TEST(CacheIndex, operations_on_a_sub_block_run_in_order_of_arrival) {
+TEST(CacheIndex, runs_operations_on_a_sub_block_in_order_of_arrival) {
     Bench bench;
     Line& line = *bench.index.open(kKey);
     Op first(Access::kShared, sub_block(0)), write(Access::kExclusive, sub_block(0)),
@@ -97,7 +97,7 @@ TEST(CacheIndex, operations_on_a_sub_block_run_in_order_of_arrival) {
     bench.index.leave(later, granted);
 }
 
-TEST(CacheIndex, an_abandoned_operation_lets_the_next_one_continue) {
+TEST(CacheIndex, lets_the_operation_after_an_abandoned_one_continue) {
     Bench bench;
     Line& line = *bench.index.open(kKey);
     Op read(Access::kShared, sub_block(0)), write(Access::kExclusive, sub_block(0)),
@@ -113,7 +113,7 @@ TEST(CacheIndex, an_abandoned_operation_lets_the_next_one_continue) {
     EXPECT_EQ(bench.index.counters().operations, 0u);
 }
 
-TEST(CacheIndex, a_line_in_use_or_dirty_is_never_evicted) {
+TEST(CacheIndex, never_evicts_a_line_in_use_or_dirty) {
     Bench bench(1, 2);
     ASSERT_TRUE(bench.fill({0, 0}));
     ASSERT_TRUE(bench.write({0, 1}, kAll, {}, 1));
@@ -129,7 +129,7 @@ TEST(CacheIndex, a_line_in_use_or_dirty_is_never_evicted) {
     EXPECT_TRUE(bench.index.consistent());
 }
 
-TEST(CacheIndex, a_sequential_reader_does_not_make_a_line_loaded_ahead_of_it_hot) {
+TEST(CacheIndex, does_not_make_a_line_hot_that_was_loaded_ahead_of_a_sequential_reader) {
     Bench bench(1, 8);
     auto touch = [&](LineKey key, SubBlocks sub_blocks) {
         bench.with(key, sub_blocks, Access::kShared,
@@ -152,7 +152,7 @@ TEST(CacheIndex, a_sequential_reader_does_not_make_a_line_loaded_ahead_of_it_hot
     EXPECT_EQ(bench.index.find(passed), nullptr) << "sixteen sequential reads do not keep a line";
 }
 
-TEST(CacheIndex, dirty_lines_are_in_two_engines_until_they_are_clean) {
+TEST(CacheIndex, keeps_dirty_lines_in_two_engines_until_they_are_clean) {
     Bench bench(3);
     ASSERT_TRUE(bench.write(kKey, kAll));
     Line* line = bench.index.find(kKey);
@@ -165,7 +165,7 @@ TEST(CacheIndex, dirty_lines_are_in_two_engines_until_they_are_clean) {
     EXPECT_TRUE(bench.index.consistent());
 }
 
-TEST(CacheIndex, two_copies_need_two_engines) {
+TEST(CacheIndex, needs_two_engines_for_two_copies) {
     Bench bench(1);
     Placed placed{};
     bench.with(kKey, kAll, Access::kExclusive, [&](Line& line) { placed = bench.index.place(line, 2); });
@@ -174,7 +174,7 @@ TEST(CacheIndex, two_copies_need_two_engines) {
     EXPECT_TRUE(bench.index.consistent());
 }
 
-TEST(CacheIndex, a_write_during_destaging_stays_dirty) {
+TEST(CacheIndex, keeps_a_write_during_destaging_dirty) {
     Bench bench;
     ASSERT_TRUE(bench.write(kKey, sub_block(0), from_s(1)));
     Line& line = *bench.index.find(kKey);
@@ -197,7 +197,7 @@ TEST(CacheIndex, a_write_during_destaging_stays_dirty) {
     EXPECT_TRUE(bench.index.consistent());
 }
 
-TEST(CacheIndex, failed_destaging_keeps_the_data_and_its_age_and_defers_the_line) {
+TEST(CacheIndex, keeps_the_data_and_its_age_and_defers_the_line_after_failed_destaging) {
     Bench bench;
     ASSERT_TRUE(bench.write({0, 1}, sub_block(0), from_s(1)));
     ASSERT_TRUE(bench.write({0, 2}, sub_block(0), from_s(2)));
@@ -214,7 +214,7 @@ TEST(CacheIndex, failed_destaging_keeps_the_data_and_its_age_and_defers_the_line
     EXPECT_TRUE(bench.index.consistent());
 }
 
-TEST(CacheIndex, a_flush_waits_for_the_writes_before_it_and_for_no_others) {
+TEST(CacheIndex, makes_a_flush_wait_for_the_writes_before_it_and_for_no_others) {
     Bench bench;
     ASSERT_TRUE(bench.write({0, 1}, sub_block(0)));
     uint64_t mark = bench.index.flush_mark();
@@ -233,7 +233,7 @@ TEST(CacheIndex, a_flush_waits_for_the_writes_before_it_and_for_no_others) {
     EXPECT_EQ(bench.index.dirty_lines(0), 1u);
 }
 
-TEST(CacheIndex, the_loss_of_an_engine_costs_hits_but_no_dirty_data_with_two_copies) {
+TEST(CacheIndex, loses_hits_but_no_dirty_data_with_an_engine_if_there_are_two_copies) {
     Bench bench(2, 64);
     for (uint64_t i = 0; i < 20; ++i) ASSERT_TRUE(bench.write({0, i}, sub_block(3)));
     for (uint64_t i = 100; i < 120; ++i) ASSERT_TRUE(bench.fill({0, i}));
@@ -252,7 +252,7 @@ TEST(CacheIndex, the_loss_of_an_engine_costs_hits_but_no_dirty_data_with_two_cop
     EXPECT_TRUE(bench.write({0, 500}, sub_block(0))) << "the engine is back and used again";
 }
 
-TEST(CacheIndex, the_remaining_copy_has_only_its_dirty_sub_blocks) {
+TEST(CacheIndex, keeps_only_the_dirty_sub_blocks_of_the_remaining_copy) {
     Bench bench(2, 8);
     ASSERT_TRUE(bench.fill(kKey));
     EngineIndex primary = bench.index.find(kKey)->holders()[0].engine;
@@ -264,7 +264,7 @@ TEST(CacheIndex, the_remaining_copy_has_only_its_dirty_sub_blocks) {
     EXPECT_TRUE(bench.index.consistent());
 }
 
-TEST(CacheIndex, operations_in_flight_when_their_engine_is_lost_have_no_effect) {
+TEST(CacheIndex, ignores_operations_in_flight_when_their_engine_is_lost) {
     Bench bench(1, 8);
     Line& line = *bench.index.open(kKey);
     Op write(Access::kExclusive, kAll);
@@ -280,7 +280,7 @@ TEST(CacheIndex, operations_in_flight_when_their_engine_is_lost_have_no_effect) 
     EXPECT_TRUE(bench.index.consistent());
 }
 
-TEST(CacheIndex, destaging_that_outlives_its_copies_does_not_clean_a_later_write) {
+TEST(CacheIndex, does_not_clean_a_later_write_after_destaging_that_outlives_its_copies) {
     Bench bench(1, 8);
     ASSERT_TRUE(bench.write(kKey, sub_block(0), {}, 1));
     Line& line = *bench.index.find(kKey);
@@ -303,7 +303,7 @@ TEST(CacheIndex, destaging_that_outlives_its_copies_does_not_clean_a_later_write
     EXPECT_TRUE(bench.index.consistent());
 }
 
-TEST(CacheIndex, a_drained_engine_gets_no_new_lines) {
+TEST(CacheIndex, gives_no_new_lines_to_a_drained_engine) {
     Bench bench(2, 64);
     bench.index.drain_engine({0});
     for (uint64_t i = 0; i < 50; ++i) {
@@ -312,7 +312,7 @@ TEST(CacheIndex, a_drained_engine_gets_no_new_lines) {
     }
 }
 
-TEST(CacheIndex, the_number_of_transient_lines_is_limited) {
+TEST(CacheIndex, limits_the_number_of_transient_lines) {
     Bench bench(0, 0, 2);
     Line* lines[2] = {bench.index.open({0, 1}), bench.index.open({0, 2})};
     Op ops[2] = {{Access::kShared, sub_block(0)}, {Access::kShared, sub_block(0)}};
@@ -323,7 +323,7 @@ TEST(CacheIndex, the_number_of_transient_lines_is_limited) {
     EXPECT_NE(bench.index.open({0, 3}), nullptr);
 }
 
-TEST(CacheIndex, erased_lines_no_longer_count_and_their_slots_are_free_after_confirmation) {
+TEST(CacheIndex, no_longer_counts_erased_lines_and_frees_their_slots_after_confirmation) {
     Bench bench(2, 4);
     ASSERT_TRUE(bench.write(kKey, kAll));
     bench.with(kKey, kAll, Access::kExclusive, [&](Line& line) {
@@ -338,7 +338,7 @@ TEST(CacheIndex, erased_lines_no_longer_count_and_their_slots_are_free_after_con
     EXPECT_TRUE(bench.index.consistent());
 }
 
-TEST(CacheIndex, a_line_may_not_make_an_unsafe_change_of_state) {
+TEST(CacheIndex, permits_no_unsafe_change_of_the_state_of_a_line) {
     EXPECT_TRUE(may_follow(LineState::kAbsent, LineState::kFilling));
     EXPECT_FALSE(may_follow(LineState::kAbsent, LineState::kDirty)) << "dirty data needs slots first";
     EXPECT_FALSE(may_follow(LineState::kDestaging, LineState::kEvicting)) << "data is being destaged";

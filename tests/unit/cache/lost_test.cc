@@ -132,7 +132,7 @@ TEST(LostSubBlocks, that_are_lost_again_keep_the_stricter_bounds) {
     EXPECT_TRUE(lost.in_copy({kVolume, 2, 30}, kAll).empty());
 }
 
-TEST(LostSubBlocks, each_line_keeps_the_time_of_its_loss) {
+TEST(LostSubBlocks, keep_the_time_of_the_loss_of_each_line) {
     LostSubBlocks lost;
     EXPECT_EQ(lost.since(kVolume), kNever);
     lost.add({kVolume, 1, 20}, sub_block(0), from_s(10));

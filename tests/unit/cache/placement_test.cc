@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint64_t kLines = 20000;
 
-TEST(CachePlacement, shares_follow_the_weights) {
+TEST(CachePlacement, gives_engines_shares_that_follow_the_weights) {
     Placement placement;
     placement.add({0}, 100, 1);
     placement.add({1}, 101, 2);
@@ -25,7 +25,7 @@ TEST(CachePlacement, shares_follow_the_weights) {
     EXPECT_NEAR(share[2], 5.0 / 8, 0.01);
 }
 
-TEST(CachePlacement, copies_are_in_different_engines_best_first) {
+TEST(CachePlacement, puts_copies_in_different_engines_best_first) {
     EXPECT_TRUE(rc::check([] {
         Placement placement;
         uint8_t engines = *rc::gen::inRange<uint8_t>(1, kEnginesMax);
@@ -47,7 +47,7 @@ TEST(CachePlacement, copies_are_in_different_engines_best_first) {
     }));
 }
 
-TEST(CachePlacement, only_lines_that_the_new_engine_wins_move) {
+TEST(CachePlacement, moves_only_lines_that_the_new_engine_wins) {
     Placement before, after;
     for (uint8_t i = 0; i < 4; ++i) {
         before.add({i}, 1000u + i, 10);
@@ -64,7 +64,7 @@ TEST(CachePlacement, only_lines_that_the_new_engine_wins_move) {
     EXPECT_NEAR(static_cast<double>(moved) / kLines, 1.0 / 5, 0.01);
 }
 
-TEST(CachePlacement, only_lines_of_a_leaving_engine_move_and_its_return_moves_them_back) {
+TEST(CachePlacement, moves_only_lines_of_a_leaving_engine_and_moves_them_back_on_its_return) {
     Placement placement;
     for (uint8_t i = 0; i < 5; ++i) placement.add({i}, 1000u + i, 1u + i);
     std::vector<EngineIndex> was;

@@ -58,7 +58,7 @@ void check_plan(const WriteFacts& facts, const WritePlan& plan) {
     RC_ASSERT(plan.update.first_run() == plan.update);
 }
 
-TEST(CachePolicy, every_write_plan_keeps_the_newest_data_and_nothing_else) {
+TEST(CachePolicy, keeps_the_newest_data_and_nothing_else_in_every_write_plan) {
     EXPECT_TRUE(rc::check([] {
         WriteFacts facts = draw_write();
         check_plan(facts, plan_write(facts));
@@ -68,7 +68,7 @@ TEST(CachePolicy, every_write_plan_keeps_the_newest_data_and_nothing_else) {
     }));
 }
 
-TEST(CachePolicy, every_read_plan_answers_from_an_engine_only_what_the_engine_has) {
+TEST(CachePolicy, answers_from_an_engine_only_what_the_engine_has_in_every_read_plan) {
     EXPECT_TRUE(rc::check([] {
         WriteFacts state = draw_write();
         ReadFacts facts{state.settings, state.touched, state.valid, state.dirty, state.engines};
@@ -103,7 +103,7 @@ TEST(CachePolicy, write_back_with_one_engine_left_writes_through) {
     EXPECT_EQ(plan_write(facts).copies, 1u);
 }
 
-TEST(CachePolicy, a_dirty_line_that_lost_a_copy_accepts_no_new_dirty_data) {
+TEST(CachePolicy, accepts_no_new_dirty_data_in_a_dirty_line_that_lost_a_copy) {
     WriteFacts facts{
         .settings = back(), .touched = kFirst, .covered = kFirst, .valid = kSecond, .dirty = kSecond};
     facts.holders = 1;
@@ -113,7 +113,7 @@ TEST(CachePolicy, a_dirty_line_that_lost_a_copy_accepts_no_new_dirty_data) {
     EXPECT_TRUE(plan.dirty_after.empty());
 }
 
-TEST(CachePolicy, a_partly_written_clean_sub_block_is_fetched_for_the_second_copy) {
+TEST(CachePolicy, fetches_a_partly_written_clean_sub_block_for_the_second_copy) {
     WriteFacts facts{.settings = back(), .touched = kBoth, .covered = kSecond, .valid = kBoth, .dirty = {}};
     facts.holders = 1;
     facts.engines = 2;
@@ -139,7 +139,7 @@ TEST(CachePolicy, write_back_is_refused_with_fewer_than_two_engines_unless_unsaf
     EXPECT_TRUE(check_policy({Policy::kThrough, false}, 0).is_ok());
 }
 
-TEST(CachePolicy, a_policy_is_parsed_as_it_is_printed) {
+TEST(CachePolicy, is_parsed_as_it_is_printed) {
     for (Policy policy : {Policy::kNone, Policy::kAround, Policy::kThrough, Policy::kBack})
         EXPECT_EQ(*parse_policy(to_string(policy)), policy);
     EXPECT_EQ(*parse_policy("back"), Policy::kBack);
@@ -148,7 +148,7 @@ TEST(CachePolicy, a_policy_is_parsed_as_it_is_printed) {
     EXPECT_NE(wrong.status().text().find("write-back"), std::string::npos) << wrong.status().text();
 }
 
-TEST(CachePolicy, a_volume_that_leaves_the_cache_keeps_no_lines) {
+TEST(CachePolicy, keeps_no_lines_of_a_volume_that_leaves_the_cache) {
     EXPECT_TRUE(forgets_lines(Policy::kThrough, Policy::kNone));
     EXPECT_FALSE(forgets_lines(Policy::kNone, Policy::kNone));
     EXPECT_FALSE(forgets_lines(Policy::kBack, Policy::kThrough));

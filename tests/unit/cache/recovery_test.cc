@@ -11,8 +11,8 @@ namespace {
 
 constexpr uint64_t kWwid = 0xabcdef, kIncarnation = 5, kBytes = 1 << 30;
 
-struct RecoveryTest : ::testing::Test {
-    RecoveryTest() { recovery.add_volume(kWwid, 2, kBytes); }
+struct CacheRecovery : ::testing::Test {
+    CacheRecovery() { recovery.add_volume(kWwid, 2, kBytes); }
     static LineHeader header(uint64_t line, uint64_t generation, SubBlocks dirty) {
         return {.volume = kWwid,
                 .line = line,
@@ -44,7 +44,7 @@ struct RecoveryTest : ::testing::Test {
     std::vector<ArenaSlot> erase, wipe;
 };
 
-TEST_F(RecoveryTest, dirty_lines_are_found_in_the_engines_that_hold_them) {
+TEST_F(CacheRecovery, finds_dirty_lines_in_the_engines_that_hold_them) {
     add(1, 6, header(77, 9, sub_block(2)));
     RecoveryReport report = restore();
     EXPECT_EQ(report.dirty_lines, 1u);
@@ -61,7 +61,7 @@ TEST_F(RecoveryTest, dirty_lines_are_found_in_the_engines_that_hold_them) {
 }
 
 // An engine for which the recovery did not wait may have a newer copy. Readers do not see that copy's data.
-TEST_F(RecoveryTest, newer_copies_of_a_restored_line_are_passed_over_up_to_its_next_write) {
+TEST_F(CacheRecovery, passes_over_newer_copies_of_a_restored_line_up_to_its_next_write) {
     add(1, 6, header(77, 9, sub_block(2)));
     restore();
     uint64_t next = 0;
@@ -73,7 +73,7 @@ TEST_F(RecoveryTest, newer_copies_of_a_restored_line_are_passed_over_up_to_its_n
     EXPECT_GT(next, uint64_t{1} << 40) << "newer than any copy that it did not see";
 }
 
-TEST_F(RecoveryTest, the_newer_of_two_copies_wins_completely) {
+TEST_F(CacheRecovery, lets_the_newer_of_two_copies_win_completely) {
     add(0, 1, header(3, 10, sub_block(0)));
     add(1, 2, header(3, 11, sub_block(1)));
     RecoveryReport report = restore();
@@ -85,14 +85,14 @@ TEST_F(RecoveryTest, the_newer_of_two_copies_wins_completely) {
     EXPECT_TRUE(holds(erase, 0, 1));
 }
 
-TEST_F(RecoveryTest, of_equal_generations_the_copy_with_more_dirty_sub_blocks_wins) {
+TEST_F(CacheRecovery, prefers_the_copy_with_more_dirty_sub_blocks_if_generations_are_equal) {
     add(0, 1, header(3, 10, sub_block(0)));
     add(1, 2, header(3, 10, sub_block(0) | sub_block(1)));
     restore();
     EXPECT_EQ(bench.index.find({2, 3})->dirty(), sub_block(0) | sub_block(1));
 }
 
-TEST_F(RecoveryTest, clean_headers_are_not_erased) {
+TEST_F(CacheRecovery, does_not_erase_clean_headers) {
     add(0, 0, header(1, 1, {}));
     add(0, 1, header(2, 50, {}));
     restore();
@@ -102,7 +102,7 @@ TEST_F(RecoveryTest, clean_headers_are_not_erased) {
 }
 
 // The order of their arrival must not matter.
-TEST_F(RecoveryTest, a_newer_clean_copy_supersedes_an_older_dirty_one) {
+TEST_F(CacheRecovery, lets_a_newer_clean_copy_supersede_an_older_dirty_one) {
     add(0, 1, header(3, 10, sub_block(0)));
     add(0, 2, header(4, 11, {}));
     recovery.compare(SIZE_MAX);
@@ -118,14 +118,14 @@ TEST_F(RecoveryTest, a_newer_clean_copy_supersedes_an_older_dirty_one) {
     EXPECT_EQ(erase.size(), 2u) << "should this be interrupted, the clean ones must win again";
 }
 
-TEST_F(RecoveryTest, a_clean_copy_does_not_supersede_a_dirty_one_of_the_same_generation) {
+TEST_F(CacheRecovery, lets_no_clean_copy_supersede_a_dirty_one_of_the_same_generation) {
     add(0, 1, header(3, 10, sub_block(0)));
     add(1, 1, header(3, 10, {}));
     EXPECT_EQ(restore().dirty_lines, 1u);
     EXPECT_TRUE(erase.empty());
 }
 
-TEST_F(RecoveryTest, headers_of_an_engine_do_not_count_after_its_loss) {
+TEST_F(CacheRecovery, ignores_headers_of_an_engine_after_its_loss) {
     add(0, 1, header(3, 10, sub_block(0)));
     add(1, 1, header(3, 11, {}));
     add(1, 2, header(4, 11, sub_block(0)));
@@ -141,7 +141,7 @@ TEST_F(RecoveryTest, headers_of_an_engine_do_not_count_after_its_loss) {
     EXPECT_TRUE(wipe.empty());
 }
 
-TEST_F(RecoveryTest, clean_copies_are_compared_a_few_at_a_time) {
+TEST_F(CacheRecovery, compares_clean_copies_a_few_at_a_time) {
     for (uint32_t slot = 0; slot < 5; ++slot) add(0, slot, header(slot, 10, {}));
     recovery.compare(2);
     EXPECT_FALSE(recovery.compared());
@@ -151,7 +151,7 @@ TEST_F(RecoveryTest, clean_copies_are_compared_a_few_at_a_time) {
     EXPECT_TRUE(recovery.compared()) << "lines that were filled and never written are dropped on arrival";
 }
 
-TEST_F(RecoveryTest, foreign_and_invalid_headers_are_erased) {
+TEST_F(CacheRecovery, erases_foreign_and_invalid_headers) {
     add(0, 0, header(2, 1, sub_block(0)), 20);  // partly written
     LineHeader foreign = header(3, 99, sub_block(0));
     foreign.incarnation = kIncarnation - 1;
@@ -168,7 +168,7 @@ TEST_F(RecoveryTest, foreign_and_invalid_headers_are_erased) {
     EXPECT_EQ(bench.index.counters().lines, 0u);
 }
 
-TEST_F(RecoveryTest, slots_of_deleted_volumes_are_marked_for_wiping) {
+TEST_F(CacheRecovery, marks_slots_of_deleted_volumes_for_wiping) {
     LineHeader deleted = header(1, 1, sub_block(0));
     deleted.volume = kWwid + 1;
     add(0, 0, deleted);
@@ -181,7 +181,7 @@ TEST_F(RecoveryTest, slots_of_deleted_volumes_are_marked_for_wiping) {
     for (uint32_t slot = 0; slot < 4; ++slot) EXPECT_TRUE(holds(wipe, 0, slot)) << slot;
 }
 
-TEST_F(RecoveryTest, empty_slots_and_slots_beyond_the_engine_do_no_harm) {
+TEST_F(CacheRecovery, tolerates_empty_slots_and_slots_beyond_the_engine) {
     std::array<std::byte, kHeaderBytes> empty{};
     recovery.add_header({{0}, 0}, kIncarnation, empty);
     add(0, 800, header(1, 1, sub_block(0)));

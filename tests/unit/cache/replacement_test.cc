@@ -96,7 +96,7 @@ TEST(CacheReplacement, finds_a_victim_even_if_every_line_was_used_since_the_last
     }
 }
 
-TEST(CacheReplacement, a_scan_does_not_evict_lines_in_use) {
+TEST(CacheReplacement, keeps_nearly_all_lines_in_use_during_a_scan) {
     ModelCache cache(100);
     for (int round = 0; round < 10; ++round)
         for (uint64_t i = 0; i < 80; ++i) cache.use(i);
@@ -106,7 +106,7 @@ TEST(CacheReplacement, a_scan_does_not_evict_lines_in_use) {
     EXPECT_GE(left, 75u) << "a scan of twenty times the cache pushed out lines in use";
 }
 
-TEST(CacheReplacement, a_loop_over_ten_times_the_cache_has_hits) {
+TEST(CacheReplacement, has_hits_in_a_loop_over_ten_times_the_cache) {
     ModelCache cache(100);
     uint64_t hits = 0;
     for (int round = 0; round < 20; ++round)
@@ -115,7 +115,7 @@ TEST(CacheReplacement, a_loop_over_ten_times_the_cache_has_hits) {
     EXPECT_GE(hits, 600u);
 }
 
-TEST(CacheReplacement, a_moving_working_set_makes_the_window_grow) {
+TEST(CacheReplacement, lets_a_moving_working_set_make_the_window_grow) {
     ModelCache cache(200);
     Random random(1);
     uint64_t hits = 0;

@@ -37,7 +37,7 @@ class Nobody : public fabric::ConnectionHandler {
     std::vector<std::pair<uint32_t, uint32_t>> parts;
 };
 
-class EngineTest : public ::testing::Test, public fabric::ListenHandler, public RecordLinkOwner {
+class CacheEngine : public ::testing::Test, public fabric::ListenHandler, public RecordLinkOwner {
   protected:
     void SetUp() override {
         auto address = *fabric::Address::parse("tcp://127.0.0.1:0", 1);
@@ -152,7 +152,7 @@ class EngineTest : public ::testing::Test, public fabric::ListenHandler, public 
     int attached_ = 0, detached_ = 0, probes_ = 0;
 };
 
-TEST_F(EngineTest, a_client_without_a_valid_token_is_refused) {
+TEST_F(CacheEngine, refuses_a_client_without_a_valid_token) {
     grant(100, 7);
     ASSERT_TRUE(until([this] { return true; }));
     Nobody& unknown = connect(99, 7);
@@ -169,7 +169,7 @@ TEST_F(EngineTest, a_client_without_a_valid_token_is_refused) {
     EXPECT_EQ(engine_->counters().clients_refused, 3u);
 }
 
-TEST_F(EngineTest, bytes_move_from_a_client_to_a_slot_and_back_with_the_tag) {
+TEST_F(CacheEngine, moves_bytes_from_a_client_to_a_slot_and_back_with_the_tag) {
     grant(100, 7);
     Nobody& client = connect(100, 7);
     ASSERT_TRUE(until([&] { return attached_ == 1; }));
@@ -196,7 +196,7 @@ TEST_F(EngineTest, bytes_move_from_a_client_to_a_slot_and_back_with_the_tag) {
     EXPECT_EQ(client.parts[0], (std::pair<uint32_t, uint32_t>(0x12340000, 8192)));
 }
 
-TEST_F(EngineTest, coalesced_moves_are_reported_on_request_or_with_a_move_that_is_not_coalesced) {
+TEST_F(CacheEngine, reports_coalesced_moves_on_request_or_with_a_move_that_is_not_coalesced) {
     grant(100, 7);
     Nobody& client = connect(100, 7);
     ASSERT_TRUE(until([&] { return attached_ == 1; }));
@@ -223,7 +223,7 @@ TEST_F(EngineTest, coalesced_moves_are_reported_on_request_or_with_a_move_that_i
     EXPECT_TRUE(done_.contains(5));
 }
 
-TEST_F(EngineTest, a_revoked_client_is_closed_and_its_moves_fail_with_that_reason) {
+TEST_F(CacheEngine, closes_a_revoked_client_and_fails_its_moves_with_that_reason) {
     grant(100, 7);
     Nobody& client = connect(100, 7);
     ASSERT_TRUE(until([&] { return attached_ == 1; }));
@@ -235,7 +235,7 @@ TEST_F(EngineTest, a_revoked_client_is_closed_and_its_moves_fail_with_that_reaso
 
 // If such an answer counted as pending, the engine's thread would spin, and after a goodbye it would spin for
 // ever.
-TEST_F(EngineTest, an_answer_that_a_closed_link_could_not_send_is_no_longer_pending) {
+TEST_F(CacheEngine, has_no_pending_answer_that_a_closed_link_could_not_send) {
     link_->wrote(wire::put_plain(RecordType::kPing, 0, 7, link_->room()));
     link_->wrote(wire::put_plain(RecordType::kGoodbye, 0, 0, link_->room()));
     ASSERT_TRUE(until([&] { return lost_; }));
@@ -244,7 +244,7 @@ TEST_F(EngineTest, an_answer_that_a_closed_link_could_not_send_is_no_longer_pend
     EXPECT_EQ(link_->flush(), 0u);
 }
 
-TEST_F(EngineTest, a_refused_memory_access_ends_the_client_and_not_the_engine) {
+TEST_F(CacheEngine, survives_a_refused_memory_access_that_ends_the_client) {
     grant(100, 7);
     Nobody& client = connect(100, 7);
     ASSERT_TRUE(until([&] { return attached_ == 1; }));
@@ -256,7 +256,7 @@ TEST_F(EngineTest, a_refused_memory_access_ends_the_client_and_not_the_engine) {
 }
 
 // CE3. The client ends before a stage becomes free for its move.
-TEST_F(EngineTest, moves_that_wait_for_a_stage_are_answered_before_the_end_of_their_client_is_reported) {
+TEST_F(CacheEngine, answers_moves_that_wait_for_a_stage_before_it_reports_the_end_of_their_client) {
     constexpr uint32_t kStages = 4;  // stages of 4 MiB in lines of 64 KiB
     auto deaf = std::move(*fabric_->create_poller());
     reactor_.add(*deaf);
@@ -286,7 +286,7 @@ TEST_F(EngineTest, moves_that_wait_for_a_stage_are_answered_before_the_end_of_th
     clients_.clear();
 }
 
-TEST_F(EngineTest, wiped_slots_hold_zeroes) {
+TEST_F(CacheEngine, fills_wiped_slots_with_zeroes) {
     std::memset(memory_->bytes().data(), 0x77, 65536);
     ASSERT_EQ(run(1, {.to_peer = false, .slot = 2, .length = 65536, .remote = at(0, 65536)}),
               CacheStatus::kOk);
@@ -298,11 +298,11 @@ TEST_F(EngineTest, wiped_slots_hold_zeroes) {
 }
 
 // One probe is not enough: a storage engine may answer it and then lose power.
-TEST_F(EngineTest, a_silent_storage_engine_is_probed_until_it_answers) {
+TEST_F(CacheEngine, probes_a_silent_storage_engine_until_it_answers) {
     EXPECT_TRUE(until([this] { return probes_ >= 3; }));
 }
 
-TEST_F(EngineTest, an_engine_that_is_not_released_in_time_reports_the_dirty_lines_that_it_discards) {
+TEST_F(CacheEngine, that_is_not_released_in_time_reports_the_dirty_lines_that_it_discards) {
     have_header(1, 3, SubBlocks{0x5});
     have_header(2, 4, SubBlocks{});
     Status left;
@@ -317,7 +317,7 @@ TEST_F(EngineTest, an_engine_that_is_not_released_in_time_reports_the_dirty_line
     EXPECT_NE(left.text().find(listener_->address().to_string()), std::string::npos) << left.text();
 }
 
-TEST_F(EngineTest, an_engine_that_is_not_released_in_time_loses_nothing_if_no_line_is_dirty) {
+TEST_F(CacheEngine, that_is_not_released_in_time_loses_nothing_if_no_line_is_dirty) {
     have_header(1, 3, SubBlocks{});
     std::optional<Status> left;
     engine_->leave(from_ms(1), [&](Status status) { left = std::move(status); });
@@ -325,7 +325,7 @@ TEST_F(EngineTest, an_engine_that_is_not_released_in_time_loses_nothing_if_no_li
     EXPECT_TRUE(left->is_ok()) << left->text();
 }
 
-TEST_F(EngineTest, an_engine_with_dirty_lines_leaves_without_an_error_if_the_storage_engine_releases_it) {
+TEST_F(CacheEngine, with_dirty_lines_leaves_without_an_error_if_the_storage_engine_releases_it) {
     have_header(1, 3, SubBlocks{0x5});
     std::optional<Status> left;
     engine_->leave(from_s(60), [&](Status status) { left = std::move(status); });
@@ -334,7 +334,7 @@ TEST_F(EngineTest, an_engine_with_dirty_lines_leaves_without_an_error_if_the_sto
     EXPECT_TRUE(left->is_ok()) << left->text();
 }
 
-TEST_F(EngineTest, a_storage_engine_that_names_slots_beyond_its_part_loses_its_link) {
+TEST_F(CacheEngine, ends_its_link_to_a_storage_engine_that_names_slots_beyond_its_part) {
     EXPECT_EQ(run(1, {.to_peer = true, .slot = 1u << 20, .length = 4096, .remote = at(0, 4096)}),
               CacheStatus::kFailed);
     EXPECT_TRUE(lost_);

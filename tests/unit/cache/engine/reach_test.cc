@@ -60,7 +60,7 @@ class FakeEngine : public fabric::ListenHandler {
     std::unique_ptr<fabric::Listener> listener_;
 };
 
-class ReachTest : public ::testing::Test, public fabric::ListenHandler, public RecordLinkOwner {
+class StorageReach : public ::testing::Test, public fabric::ListenHandler, public RecordLinkOwner {
   protected:
     void SetUp() override {
         auto address = *fabric::Address::parse("tcp://127.0.0.1:0", 1);
@@ -183,7 +183,7 @@ class ReachTest : public ::testing::Test, public fabric::ListenHandler, public R
     bool ready_ = false, lost_ = false, over_at_join_ = false;
 };
 
-TEST_F(ReachTest, bytes_move_from_an_engine_to_the_disk_and_back_through_a_staging_buffer) {
+TEST_F(StorageReach, moves_bytes_from_an_engine_to_the_disk_and_back_through_a_staging_buffer) {
     ASSERT_GE(staging_.bytes, 2 * kBytes);
     Arrived& engine = connected(100);
     EXPECT_EQ(engine.login.token[0], std::byte{100});
@@ -206,7 +206,7 @@ TEST_F(ReachTest, bytes_move_from_an_engine_to_the_disk_and_back_through_a_stagi
     EXPECT_EQ(storage_->counters().to_storage_bytes + storage_->counters().from_storage_bytes, 0u);
 }
 
-TEST_F(ReachTest, each_named_engine_is_reported_gone_once_when_its_connection_ends) {
+TEST_F(StorageReach, reports_each_named_engine_gone_once_when_its_connection_ends) {
     Arrived& engine = connected(100);
     connected(101);
     ASSERT_TRUE(until([&] { return engine.over && gone_.size() == 1; })) << "the newer one ends the older";
@@ -221,7 +221,7 @@ TEST_F(ReachTest, each_named_engine_is_reported_gone_once_when_its_connection_en
     EXPECT_FALSE(lost_);
 }
 
-TEST_F(ReachTest, connections_end_with_the_link_and_before_the_next_join) {
+TEST_F(StorageReach, ends_connections_with_the_link_and_before_the_next_join) {
     Arrived& engine = connected(100);
     ready_ = false;
     link_->close(Status(Code::kClosed, "the test"));
@@ -230,7 +230,7 @@ TEST_F(ReachTest, connections_end_with_the_link_and_before_the_next_join) {
     EXPECT_TRUE(over_at_join_);
 }
 
-TEST_F(ReachTest, a_disk_operation_outside_the_staging_memory_ends_the_link) {
+TEST_F(StorageReach, ends_the_link_after_a_disk_operation_outside_the_staging_memory) {
     const CacheStorage read{.op = CacheStorage::Op::kRead,
                             .staged = true,
                             .length = kBytes,
@@ -239,7 +239,7 @@ TEST_F(ReachTest, a_disk_operation_outside_the_staging_memory_ends_the_link) {
     EXPECT_TRUE(lost_);
 }
 
-TEST_F(ReachTest, a_wrong_key_reaches_no_memory) {
+TEST_F(StorageReach, gives_no_access_to_memory_with_a_wrong_key) {
     Arrived& engine = connected(100);
     EXPECT_NE(move(engine, fabric::Op::kWrite, 0, 0, 4096, staging_.rkey ^ 1), fabric::CompletionStatus::kOk);
     EXPECT_TRUE(until([&] { return gone_.size() == 1; }));

@@ -120,7 +120,7 @@ class StorageState : public ::testing::Test, public fabric::ListenHandler, publi
     bool takes_states_ = true, takes_owners_ = false, takes_terms_ = false, ready_ = false, answered_ = false;
 };
 
-TEST_F(StorageState, storage_reports_the_state_of_its_volumes_before_it_is_ready_and_at_each_change) {
+TEST_F(StorageState, is_reported_for_each_volume_before_storage_is_ready_and_at_each_change) {
     start(true);
     ASSERT_EQ(states_.size(), 1u);
     EXPECT_EQ(states_.back(), (CacheVolumeState{.bytes = 4 << 20}));
@@ -137,7 +137,7 @@ TEST_F(StorageState, storage_reports_the_state_of_its_volumes_before_it_is_ready
     EXPECT_TRUE(states_.back().suspended);
 }
 
-TEST_F(StorageState, storage_reports_owners_to_a_storage_engine_that_supports_them) {
+TEST_F(StorageState, includes_owners_for_a_storage_engine_that_supports_them) {
     backend_.owner = "a 1";
     takes_owners_ = true;
     start(true);
@@ -152,14 +152,14 @@ TEST_F(StorageState, storage_reports_owners_to_a_storage_engine_that_supports_th
     EXPECT_EQ(states_.back().owner, 0u);
 }
 
-TEST_F(StorageState, a_storage_engine_that_does_not_support_owners_receives_none) {
+TEST_F(StorageState, includes_no_owners_for_a_storage_engine_that_does_not_support_them) {
     backend_.owner = "a 1";
     start(true);
     ASSERT_EQ(states_.size(), 1u);
     EXPECT_EQ(states_.back(), (CacheVolumeState{.bytes = 4 << 20}));
 }
 
-TEST_F(StorageState, storage_reports_its_place_among_the_holders_to_a_storage_engine_that_supports_it) {
+TEST_F(StorageState, includes_the_place_among_the_holders_for_a_storage_engine_that_supports_it) {
     backend_.place = {.series = 9, .term = 8, .since = 7};
     takes_terms_ = true;
     start(true);
@@ -167,14 +167,14 @@ TEST_F(StorageState, storage_reports_its_place_among_the_holders_to_a_storage_en
     EXPECT_EQ(states_.back(), (CacheVolumeState{.bytes = 4 << 20, .series = 9, .term = 8, .since = 7}));
 }
 
-TEST_F(StorageState, a_storage_engine_that_does_not_support_holders_receives_no_place) {
+TEST_F(StorageState, includes_no_place_for_a_storage_engine_that_does_not_support_holders) {
     backend_.place = {.series = 9, .term = 8, .since = 7};
     start(true);
     ASSERT_EQ(states_.size(), 1u);
     EXPECT_EQ(states_.back(), (CacheVolumeState{.bytes = 4 << 20}));
 }
 
-TEST_F(StorageState, storage_reports_a_shrink_that_a_growth_follows_at_once) {
+TEST_F(StorageState, includes_a_shrink_that_a_growth_follows_at_once) {
     start(true);
     backend_.changed(4 << 20, 1 << 20);
     backend_.changed(1 << 20, 2 << 20);
@@ -185,7 +185,7 @@ TEST_F(StorageState, storage_reports_a_shrink_that_a_growth_follows_at_once) {
     EXPECT_EQ(states_[2].bytes, uint64_t{8 << 20});
 }
 
-TEST_F(StorageState, storage_reports_no_shrink_that_preceded_its_join) {
+TEST_F(StorageState, includes_no_shrink_that_preceded_the_join) {
     start(true, [this] {
         backend_.changed(4 << 20, 1 << 20);
         backend_.changed(1 << 20, 4 << 20);
@@ -195,7 +195,7 @@ TEST_F(StorageState, storage_reports_no_shrink_that_preceded_its_join) {
     EXPECT_EQ(states_[1].bytes, uint64_t{4 << 20});
 }
 
-TEST_F(StorageState, storage_that_was_taken_reports_the_loss_before_it_fails_the_affected_requests) {
+TEST_F(StorageState, of_storage_that_was_taken_shows_the_loss_before_the_affected_requests_fail) {
     start(true);
     backend_.taken = true;
     backend_.why = "taken";
@@ -207,7 +207,7 @@ TEST_F(StorageState, storage_that_was_taken_reports_the_loss_before_it_fails_the
     EXPECT_EQ(states_.back(), (CacheVolumeState{.error = ESHUTDOWN, .bytes = 4 << 20, .text = "taken"}));
 }
 
-TEST_F(StorageState, a_storage_engine_that_does_not_support_states_receives_none) {
+TEST_F(StorageState, is_not_reported_to_a_storage_engine_that_does_not_support_it) {
     start(false);
     backend_.taken = true;
     wire::CacheStorage read{.op = wire::CacheStorage::Op::kRead, .volume = 0, .offset = 0, .length = 4096};
@@ -217,7 +217,7 @@ TEST_F(StorageState, a_storage_engine_that_does_not_support_states_receives_none
     EXPECT_TRUE(states_.empty());
 }
 
-TEST_F(StorageState, storage_without_requests_is_released_while_a_stop_waits_for_other_storage) {
+TEST_F(StorageState, is_no_longer_reported_by_storage_released_while_a_stop_waits_for_other_storage) {
     volumes_.push_back({"slow", slow_.get()});
     start(false);
     wire::CacheStorage flush{.op = wire::CacheStorage::Op::kFlush, .volume = 1};
