@@ -13,7 +13,7 @@ using volume::Permission;
 constexpr const char* kFirst = "0x01000000000000000000000000000000";  // the port ids that World uses
 constexpr const char* kSecond = "0x02000000000000000000000000000000";
 
-TEST(AccessLists, an_unnamed_initiator_has_the_permission_of_the_star_or_none) {
+TEST(AccessLists, give_an_unnamed_initiator_the_permission_of_the_star_or_none) {
     EXPECT_EQ(AccessList().of("anyone"), Permission::kWrite);
     auto list = *AccessList::parse({"a=rw", "b=ro", "c=none"});
     EXPECT_EQ(list.of("a"), Permission::kWrite);
@@ -26,7 +26,7 @@ TEST(AccessLists, an_unnamed_initiator_has_the_permission_of_the_star_or_none) {
     EXPECT_EQ(with_star.of("d"), Permission::kRead);
 }
 
-TEST(AccessLists, invalid_rules_are_refused) {
+TEST(AccessLists, with_invalid_rules_are_refused) {
     for (const char* word : {"a", "a=", "a=RW", "=rw", "a b=rw", "*"})
         EXPECT_FALSE(AccessList::parse({word}).is_ok()) << word;
     EXPECT_FALSE(AccessList::parse({"a=rw", "a=ro"}).is_ok());
@@ -62,7 +62,7 @@ class Access : public ::testing::Test {
     World world;
 };
 
-TEST_F(Access, a_volume_for_others_is_invisible) {
+TEST_F(Access, limited_to_others_makes_a_volume_invisible) {
     allow("v1", {std::string(kSecond) + "=rw"});
     auto first = world.client(1, WSS_CAP_ALL), second = world.client(2, WSS_CAP_ALL);
     EXPECT_EQ(luns(*first), (std::vector<uint64_t>{0}));
@@ -72,7 +72,7 @@ TEST_F(Access, a_volume_for_others_is_invisible) {
     EXPECT_EQ(world.write(*second, 1, 0, 1, 0, 512).response.status, wire::kGood);
 }
 
-TEST_F(Access, a_read_only_initiator_gets_data_protect_for_every_kind_of_write) {
+TEST_F(Access, that_is_read_only_answers_every_kind_of_write_with_data_protect) {
     allow("v0", {"*=ro", std::string(kSecond) + "=rw"});
     auto first = world.client(1, WSS_CAP_ALL), second = world.client(2, WSS_CAP_ALL);
     fill(second->memory(), 4096, 5);
@@ -94,7 +94,7 @@ TEST_F(Access, a_read_only_initiator_gets_data_protect_for_every_kind_of_write) 
     EXPECT_TRUE(holds(first->memory(), 4096, 5));
 }
 
-TEST_F(Access, a_change_applies_to_the_next_command_and_initiators_are_notified_of_it) {
+TEST_F(Access, that_changes_applies_to_the_next_command_and_initiators_are_notified) {
     auto ours = world.client(1, WSS_CAP_NOTIFY), stock = world.client(2);
     EXPECT_EQ(world.write(*ours, 0, 0, 1, 0, 512).response.status, wire::kGood);
     allow("v0", {"*=ro"});
@@ -112,7 +112,7 @@ TEST_F(Access, a_change_applies_to_the_next_command_and_initiators_are_notified_
 }
 
 // Only initiators with access to a volume are notified when it is created, changed or deleted.
-TEST_F(Access, a_hidden_volume_causes_no_notification_of_any_kind) {
+TEST_F(Access, limited_to_others_prevents_notifications_of_any_kind_about_a_volume) {
     allow("v1", {std::string(kSecond) + "=rw"});
     auto first = world.client(1, WSS_CAP_NOTIFY), stock = world.client(3);
     auto second = world.client(2, WSS_CAP_NOTIFY);
@@ -142,7 +142,7 @@ TEST_F(Access, a_hidden_volume_causes_no_notification_of_any_kind) {
     EXPECT_EQ(world.read(*stock, 0, 0, 1, 0, 512).response.status, wire::kGood) << "no unit attention";
 }
 
-TEST_F(Access, showing_or_hiding_a_volume_notifies_the_affected_initiators) {
+TEST_F(Access, that_is_given_or_withdrawn_is_notified_to_the_affected_initiators) {
     auto first = world.client(1, WSS_CAP_NOTIFY), second = world.client(2, WSS_CAP_NOTIFY);
     auto stock = world.client(3);
     allow("v1", {std::string(kSecond) + "=rw"});
@@ -154,7 +154,7 @@ TEST_F(Access, showing_or_hiding_a_volume_notifies_the_affected_initiators) {
     EXPECT_EQ(failure_of(world.read(*stock, 0, 0, 1, 0, 512)), wire::AdditionalSense::kReportedLunsChanged);
 }
 
-TEST_F(Access, a_read_only_initiator_resets_only_its_own_commands) {
+TEST_F(Access, that_is_read_only_permits_resets_of_own_commands_only) {
     world.add_volume("slow", "delay:us=500000:ram:4M", 4 << 20);
     allow("slow", {"*=ro", std::string(kSecond) + "=rw"});
     auto reader = world.client(1), writer = world.client(2);
@@ -177,7 +177,7 @@ TEST_F(Access, a_read_only_initiator_resets_only_its_own_commands) {
     EXPECT_EQ(world.read(*writer, 2, 0, 8, 0, 4096).response.status, wire::kGood) << "no unit attention";
 }
 
-TEST_F(Access, a_notification_is_sent_on_another_channel_when_the_first_is_lost) {
+TEST_F(Access, that_changes_is_notified_on_another_channel_when_the_first_is_lost) {
     auto first = world.client(1, WSS_CAP_NOTIFY), second = world.client(1, WSS_CAP_NOTIFY, true);
     allow("v0", {"*=ro"});
     ASSERT_TRUE(world.until([&] { return first->others.size() == 1; }));

@@ -9,7 +9,7 @@ namespace {
 
 constexpr Nanoseconds kNone{};
 
-TEST(AuthFailures, a_pair_is_suspended_for_a_time_that_doubles_up_to_its_limit) {
+TEST(AuthFailures, suspend_a_pair_for_a_time_that_doubles_up_to_its_limit) {
     AuthFailures failures;
     Nanoseconds now = from_s(1000);
     for (uint32_t i = 1; i <= kAuthFailuresFree; ++i) {
@@ -25,14 +25,14 @@ TEST(AuthFailures, a_pair_is_suspended_for_a_time_that_doubles_up_to_its_limit) 
     EXPECT_EQ(failures.suspended("10.0.0.1", "alice", now), kSuspensionMax);
 }
 
-TEST(AuthFailures, another_name_and_another_source_are_not_suspended) {
+TEST(AuthFailures, do_not_suspend_another_name_or_another_source) {
     AuthFailures failures;
     for (int i = 0; i < 20; ++i) failures.failed("10.0.0.1", "alice", from_s(1));
     EXPECT_EQ(failures.suspended("10.0.0.1", "bob", from_s(1)), kNone);
     EXPECT_EQ(failures.suspended("10.0.0.2", "alice", from_s(1)), kNone);
 }
 
-TEST(AuthFailures, a_proof_or_time_clears_failures) {
+TEST(AuthFailures, are_cleared_by_a_proof_or_by_time) {
     AuthFailures failures;
     Nanoseconds now = from_s(1000);
     for (int i = 0; i < 20; ++i) failures.failed("10.0.0.1", "alice", now);
@@ -42,7 +42,7 @@ TEST(AuthFailures, a_proof_or_time_clears_failures) {
     EXPECT_EQ(failures.failed("10.0.0.1", "alice", now + kFailureMemory).failures, 1u);
 }
 
-TEST(AuthFailures, failures_of_other_names_and_sources_do_not_end_a_suspension) {
+TEST(AuthFailures, of_other_names_and_sources_do_not_end_a_suspension) {
     AuthFailures failures;
     const Nanoseconds now = from_s(1000);
     for (int i = 0; i < 20; ++i) failures.failed("10.0.0.1", "alice", now);
@@ -51,7 +51,7 @@ TEST(AuthFailures, failures_of_other_names_and_sources_do_not_end_a_suspension) 
     EXPECT_GT(failures.suspended("10.0.0.1", "alice", now + from_s(1)), kNone);
 }
 
-TEST(AuthFailures, names_that_exceed_the_memory_of_a_source_are_suspended_together) {
+TEST(AuthFailures, suspend_names_together_that_exceed_the_memory_of_a_source) {
     AuthFailures failures;
     const Nanoseconds now = from_s(1000);
     for (size_t i = 0; i < kFailedNames; ++i) failures.failed("10.0.0.1", std::to_string(i), now);
@@ -65,7 +65,7 @@ TEST(AuthFailures, names_that_exceed_the_memory_of_a_source_are_suspended_togeth
     EXPECT_EQ(failures.failed("10.0.0.1", "bob", now + kFailureMemory).suspended, kNone) << "failures expire";
 }
 
-TEST(AuthFailures, the_number_of_remembered_names_and_sources_is_bounded) {
+TEST(AuthFailures, are_remembered_for_a_bounded_number_of_names_and_sources) {
     AuthFailures failures;
     Nanoseconds now = from_s(1000);
     for (int i = 0; i < 5000; ++i) failures.failed("10.0.0.1", std::to_string(i), now);

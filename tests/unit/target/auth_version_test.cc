@@ -20,7 +20,7 @@ struct TargetProof : public ::testing::Test {
     bool is_target_proven = false;
 };
 
-TEST_F(TargetProof, challenge_for_an_unknown_name_has_proofs_like_one_for_a_known_name) {
+TEST_F(TargetProof, is_in_the_challenge_for_an_unknown_name_as_in_one_for_a_known_name) {
     Prove known(world, 1), unknown(world, 2);
     known.start("alice");
     unknown.start("nobody");
@@ -41,7 +41,7 @@ TEST_F(TargetProof, is_of_the_key_derived_for_the_name_of_the_target) {
     EXPECT_FALSE(alice.is_target_proven(kAlice));
 }
 
-TEST_F(TargetProof, initiator_that_leaves_after_the_challenge_counts_as_a_refused_login) {
+TEST_F(TargetProof, in_a_challenge_after_which_the_initiator_leaves_counts_as_a_refused_login) {
     Prove alice(world, 1);
     alice.start("alice");
     alice.client->close();
@@ -49,7 +49,7 @@ TEST_F(TargetProof, initiator_that_leaves_after_the_challenge_counts_as_a_refuse
     EXPECT_TRUE(alice.ends());
 }
 
-TEST_F(TargetProof, version_1_logs_in_under_an_allowed_name_only) {
+TEST_F(TargetProof, lets_version_1_log_in_under_an_allowed_name_only) {
     const wire::AuthResult alice = old_login(1, "alice", kAlice);
     EXPECT_TRUE(alice.granted) << alice.text;
     EXPECT_TRUE(is_target_proven);
@@ -61,17 +61,17 @@ TEST_F(TargetProof, version_1_logs_in_under_an_allowed_name_only) {
     EXPECT_TRUE(Prove(world, 3).run("bob", kBob).granted) << "of version 2";
 }
 
-TEST_F(TargetProof, version_1_with_a_wrong_secret_does_not_learn_which_names_are_allowed) {
+TEST_F(TargetProof, does_not_show_version_1_with_a_wrong_secret_which_names_are_allowed) {
     EXPECT_EQ(old_login(1, "alice", kBob).text, "the target has no initiator 'alice' with this secret");
     EXPECT_EQ(old_login(2, "bob", kAlice).text, "the target has no initiator 'bob' with this secret");
 }
 
-TEST_F(TargetProof, correct_proofs_of_a_refused_version_do_not_suspend_the_name) {
+TEST_F(TargetProof, does_not_suspend_a_name_for_correct_proofs_of_a_refused_version) {
     for (uint32_t i = 0; i < kAuthFailuresFree + 3; ++i) EXPECT_FALSE(old_login(1, "bob", kBob).granted);
     EXPECT_TRUE(Prove(world, 1).run("bob", kBob).granted);
 }
 
-TEST_F(TargetProof, challenge_of_version_1_has_no_proofs) {
+TEST_F(TargetProof, is_absent_from_the_challenge_of_version_1) {
     Prove old(world, 1);
     old.version = 1;
     old.start("alice");

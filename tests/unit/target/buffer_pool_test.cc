@@ -25,7 +25,7 @@ class BufferPools : public ::testing::Test {
         *std::move(fabric::open({.scheme = fabric::Scheme::kTcp, .host = "127.0.0.1", .port = 0}));
 };
 
-TEST_F(BufferPools, blocks_never_overlap_and_are_all_returned) {
+TEST_F(BufferPools, never_allocate_overlapping_blocks_and_recover_all_that_are_returned) {
     auto pool = make(8 << 20);
     Random random(5);
     std::map<std::byte*, size_t> taken;
@@ -54,7 +54,7 @@ TEST_F(BufferPools, blocks_never_overlap_and_are_all_returned) {
     for (auto& block : largest) pool->give(block, kBufferMax);
 }
 
-TEST_F(BufferPools, an_empty_pool_returns_no_block_and_recovers) {
+TEST_F(BufferPools, return_no_block_while_they_are_empty_and_recover) {
     auto pool = make(kBufferMax);
     std::byte* all = pool->take(kBufferMax);
     ASSERT_NE(all, nullptr);

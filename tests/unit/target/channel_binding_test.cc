@@ -48,25 +48,25 @@ struct Login {
     Progress progress = Progress::kViolation;
 };
 
-TEST(ChannelBinding, a_login_on_one_connection_is_proven_by_both) {
+TEST(ChannelBinding, of_one_connection_permits_a_login_that_both_ends_prove) {
     Login login(binding('a'), binding('a'));
     EXPECT_EQ(login.progress, Progress::kProven);
     EXPECT_TRUE(login.target_proves);
 }
 
-TEST(ChannelBinding, a_login_without_bindings_is_proven_by_both) {
+TEST(ChannelBinding, may_be_absent_from_a_login_that_both_ends_prove) {
     Login login({}, {});
     EXPECT_EQ(login.progress, Progress::kProven);
     EXPECT_TRUE(login.target_proves);
 }
 
-TEST(ChannelBinding, a_proof_relayed_to_another_connection_is_refused) {
+TEST(ChannelBinding, refuses_a_proof_relayed_to_another_connection) {
     const Login login(binding('a'), binding('b'));
     EXPECT_FALSE(login.target_proves) << "the initiator stops here";
     EXPECT_EQ(login.progress, Progress::kRefused);
 }
 
-TEST(ChannelBinding, a_proof_relayed_from_or_to_a_connection_without_binding_is_refused) {
+TEST(ChannelBinding, refuses_a_proof_relayed_from_or_to_a_connection_without_binding) {
     EXPECT_EQ(Login(binding('a'), {}).progress, Progress::kRefused);
     EXPECT_EQ(Login({}, binding('b')).progress, Progress::kRefused);
 }

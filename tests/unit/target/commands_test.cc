@@ -36,11 +36,11 @@ class Commands : public ::testing::Test {
 };
 
 // The same tests on both kinds of storage.
-class CommandsOn : public Commands, public ::testing::WithParamInterface<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Storage, CommandsOn, ::testing::Values("ram:8M", "delay:us=1:ram:8M"),
+class BlockCommands : public Commands, public ::testing::WithParamInterface<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Storage, BlockCommands, ::testing::Values("ram:8M", "delay:us=1:ram:8M"),
                          [](const auto& each) { return each.param[0] == 'r' ? "memory" : "queue"; });
 
-TEST_P(CommandsOn, a_read_into_too_small_a_buffer_is_truncated_and_reports_the_residual) {
+TEST_P(BlockCommands, that_read_into_too_small_a_buffer_are_truncated_and_report_the_residual) {
     auto client = open(GetParam());
     fill(client->memory(), 4096, 1);
     out(*client, cdb_write16(0, 8), 0, 4096);
@@ -52,13 +52,13 @@ TEST_P(CommandsOn, a_read_into_too_small_a_buffer_is_truncated_and_reports_the_r
     EXPECT_EQ(client->memory()[1000], byte{0}) << "nothing is written beyond the buffer";
 }
 
-TEST_P(CommandsOn, a_read_into_too_large_a_buffer_reports_the_residual) {
+TEST_P(BlockCommands, that_read_into_too_large_a_buffer_report_the_residual) {
     auto client = open(GetParam());
     auto answer = world_.read(*client, 0, 0, 8, 0, 8192);
     EXPECT_EQ(answer.response.in, (Residual{Residual::Kind::kUnder, 4096}));
 }
 
-TEST_P(CommandsOn, a_write_with_too_little_data_changes_nothing) {
+TEST_P(BlockCommands, that_write_too_little_data_change_nothing) {
     auto client = open(GetParam());
     fill(client->memory(), 4096, 1);
     auto answer = out(*client, cdb_write16(0, 8), 0, 2048);
@@ -70,7 +70,7 @@ TEST_P(CommandsOn, a_write_with_too_little_data_changes_nothing) {
 }
 
 // The length of the initiator's buffer differs from the length in the CDB.
-TEST_P(CommandsOn, target_rejects_data_out_whose_length_differs_from_the_cdb) {
+TEST_P(BlockCommands, whose_data_out_has_another_length_than_in_the_cdb_are_rejected) {
     auto client = open(GetParam());
     fill(client->memory(), 16384, 1);
     const auto unmap = cdb({0x42, 0, 0, 0, 0, 0, 0, 0, 24});
@@ -108,13 +108,13 @@ TEST_P(CommandsOn, target_rejects_data_out_whose_length_differs_from_the_cdb) {
     EXPECT_EQ(std::count(client->memory(), client->memory() + 8192, byte{0}), 8192) << "nothing is changed";
 }
 
-TEST_P(CommandsOn, blocks_beyond_the_end_are_refused_with_their_address) {
+TEST_P(BlockCommands, beyond_the_end_are_refused_with_the_address_of_the_block) {
     auto client = open(GetParam());
     auto answer = world_.read(*client, 0, kSize / 512 - 1, 2, 0, 1024);
     EXPECT_EQ(answer.parsed_sense().code, wire::AdditionalSense::kLbaOutOfRange);
 }
 
-TEST_P(CommandsOn, write_same_fills_blocks_with_a_pattern_or_with_zeroes) {
+TEST_P(BlockCommands, of_write_same_fill_blocks_with_a_pattern_or_with_zeroes) {
     auto client = open(GetParam());
     fill(client->memory(), 512, 7);
     // 300 blocks need more than one segment of the buffer.
@@ -133,7 +133,7 @@ TEST_P(CommandsOn, write_same_fills_blocks_with_a_pattern_or_with_zeroes) {
     EXPECT_TRUE(holds(got, 512, 7)) << "the block after the zeroes keeps the pattern";
 }
 
-TEST_P(CommandsOn, unmapped_ranges_read_as_zeroes) {
+TEST_P(BlockCommands, that_read_unmapped_ranges_return_zeroes) {
     auto client = open(GetParam());
     fill(client->memory(), 65536, 3);
     out(*client, cdb_write16(0, 128), 0, 65536);
@@ -155,7 +155,7 @@ TEST_P(CommandsOn, unmapped_ranges_read_as_zeroes) {
     EXPECT_EQ(std::memcmp(got + 24 * 512, client->memory() + 24 * 512, 40 * 512), 0);
 }
 
-TEST_P(CommandsOn, verify_finds_the_first_byte_that_differs) {
+TEST_P(BlockCommands, that_verify_find_the_first_byte_that_differs) {
     auto client = open(GetParam());
     fill(client->memory(), 1 << 18, 3);
     out(*client, cdb_write16(0, 512), 0, 1 << 18);
@@ -169,7 +169,7 @@ TEST_P(CommandsOn, verify_finds_the_first_byte_that_differs) {
     EXPECT_EQ(answer.parsed_sense().information, 100'000u);
 }
 
-TEST_P(CommandsOn, compare_and_write_writes_only_on_a_match) {
+TEST_P(BlockCommands, that_compare_and_write_write_only_on_a_match) {
     auto client = open(GetParam());
     fill(client->memory(), 1024, 1);
     out(*client, cdb_write16(5, 2), 0, 1024);
@@ -182,7 +182,7 @@ TEST_P(CommandsOn, compare_and_write_writes_only_on_a_match) {
     EXPECT_EQ(world_.service().range_locks().count(), 0u) << "the lock is released";
 }
 
-TEST_F(Commands, concurrent_compare_and_writes_on_two_reactors_lose_no_update) {
+TEST_F(Commands, that_compare_and_write_concurrently_on_two_reactors_lose_no_update) {
     World world({.reactors = 2});
     world.add_volume("v0", "ram:8M", kSize);
     auto a = world.client(1), b = world.client(2);
@@ -216,7 +216,7 @@ TEST_F(Commands, concurrent_compare_and_writes_on_two_reactors_lose_no_update) {
     EXPECT_EQ(world.service().range_locks().count(), 0u);
 }
 
-TEST_F(Commands, a_write_waits_for_a_compare_and_write_of_the_same_blocks) {
+TEST_F(Commands, that_write_wait_for_a_compare_and_write_of_the_same_blocks) {
     // The compare reads slowly. A write that arrives meanwhile must not take effect between compare and
     // write.
     auto client = open("delay:us=30000,op=read:ram:8M");
@@ -234,7 +234,7 @@ TEST_F(Commands, a_write_waits_for_a_compare_and_write_of_the_same_blocks) {
     EXPECT_EQ(client->memory()[0], byte{0xbb});
 }
 
-TEST_F(Commands, a_bad_block_causes_a_medium_error_that_names_it) {
+TEST_F(Commands, on_a_bad_block_end_with_a_medium_error_that_names_it) {
     auto client = open("error:from=1M,to=2M,errno=EIO:ram:8M");
     auto read = world_.read(*client, 0, 2040, 16, 0, 8192);
     EXPECT_EQ(read.response.status, wire::kCheckCondition);
@@ -248,14 +248,14 @@ TEST_F(Commands, a_bad_block_causes_a_medium_error_that_names_it) {
     EXPECT_EQ(world_.totals().medium_errors, 2u);
 }
 
-TEST_F(Commands, a_full_disk_causes_space_allocation_failed_write_protect) {
+TEST_F(Commands, on_a_full_disk_end_with_space_allocation_failed_write_protect) {
     auto client = open("error:every=1,errno=ENOSPC,op=write:ram:8M");
     auto answer = out(*client, cdb_write16(0, 8), 0, 4096);
     EXPECT_EQ(answer.parsed_sense().key, wire::SenseKey::kDataProtect);
     EXPECT_EQ(answer.parsed_sense().code, wire::AdditionalSense::kSpaceAllocationFailed);
 }
 
-TEST_F(Commands, a_response_with_sense_returns_its_credit_and_can_revoke_the_region) {
+TEST_F(Commands, that_end_with_sense_return_their_credit_and_can_revoke_the_region) {
     auto client =
         open("error:every=1,errno=EIO:ram:8M", WSS_CAP_REMOTE_INVALIDATE | WSS_CAP_FUSED_COMPLETION);
     auto answer = world_.read(*client, 0, 0, 8, 0, 4096);
@@ -265,7 +265,7 @@ TEST_F(Commands, a_response_with_sense_returns_its_credit_and_can_revoke_the_reg
     EXPECT_EQ(client->credits(), kCreditsDefault);
 }
 
-TEST_F(Commands, commands_without_a_free_buffer_wait_and_are_all_served) {
+TEST_F(Commands, without_a_free_buffer_wait_and_are_all_served) {
     World world({.service = {.arena_bytes = kArenaMin}});  // 4 MiB for large buffers
     world.add_volume("v0", "delay:us=200:ram:8M", kSize);
     auto client = world.client(1);
@@ -282,7 +282,7 @@ TEST_F(Commands, commands_without_a_free_buffer_wait_and_are_all_served) {
     EXPECT_EQ(world.totals().check_conditions, 0u);
 }
 
-TEST_F(Commands, a_descriptor_table_outside_the_message_is_fetched) {
+TEST_F(Commands, with_a_descriptor_table_outside_the_message_make_the_target_fetch_it) {
     auto client = open("delay:us=1:ram:8M");
     constexpr uint32_t kSegments = 300;
     byte* table = client->memory() + (2 << 20);
@@ -319,7 +319,7 @@ TEST_F(Commands, a_descriptor_table_outside_the_message_is_fetched) {
     EXPECT_EQ(world_.totals().table_reads, 2u);
 }
 
-TEST_F(Commands, a_buffer_is_not_reused_before_the_data_in_it_has_arrived) {
+TEST_F(Commands, do_not_reuse_a_buffer_before_the_data_in_it_has_arrived) {
     auto client = open("delay:us=1:ram:8M");
     client->start(0, cdb_read16(0, 8), Direction::kIn, {client->remote(0, 4096)});
     BufferPool& buffers = world_.service().worker(0).lane(0).arena().pool(Part::kSmall);
@@ -333,7 +333,7 @@ TEST_F(Commands, a_buffer_is_not_reused_before_the_data_in_it_has_arrived) {
     ASSERT_TRUE(world_.until([&] { return buffers.free_bytes() == buffers.size(); }));
 }
 
-TEST_F(Commands, more_work_requests_than_the_send_queue_holds_are_posted_step_by_step) {
+TEST_F(Commands, with_more_work_requests_than_the_send_queue_holds_post_them_step_by_step) {
     auto client = open("ram:8M");
     constexpr uint32_t kSegments = 200;  // times 128 commands: ninety times the send queue
     fill(client->memory(), kSegments * 512, 4);
@@ -353,7 +353,7 @@ TEST_F(Commands, more_work_requests_than_the_send_queue_holds_are_posted_step_by
     EXPECT_EQ(world_.totals().rdma_writes, kCreditsDefault * kSegments);
 }
 
-TEST_F(Commands, report_luns_of_hundreds_of_volumes_is_complete) {
+TEST_F(Commands, report_all_luns_of_hundreds_of_volumes) {
     for (int i = 0; i < 600; ++i) world_.add_volume("v" + std::to_string(i), "ram:64K", 65536);
     auto client = world_.client(1);
     auto answer = world_.run(*client, 0, cdb({0xa0, 0, 0, 0, 0, 0, 0, 0, 0x40, 0}), Direction::kIn,

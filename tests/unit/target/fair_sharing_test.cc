@@ -35,7 +35,7 @@ class Arenas : public ::testing::Test {
     std::unique_ptr<Arena> arena_ = *std::move(Arena::create(*fabric_, kArenaDefault));
 };
 
-TEST_F(Arenas, a_volume_holds_no_more_than_it_leaves_free) {
+TEST_F(Arenas, let_a_volume_hold_no_more_than_it_leaves_free) {
     const size_t total = arena_->pool(Part::kSmall).size();
     std::vector<ShareRef> shares;
     std::vector<std::vector<Block>> taken;
@@ -53,7 +53,7 @@ TEST_F(Arenas, a_volume_holds_no_more_than_it_leaves_free) {
     EXPECT_EQ(arena_->pool(Part::kSmall).free_bytes(), total);
 }
 
-TEST_F(Arenas, an_initiator_holds_no_more_than_it_leaves_free_across_all_its_volumes) {
+TEST_F(Arenas, let_an_initiator_hold_no_more_than_it_leaves_free_across_all_its_volumes) {
     auto session = ShareRef::make();
     std::vector<std::vector<Block>> taken;
     for (int n = 0; n < 3; ++n) {
@@ -65,7 +65,7 @@ TEST_F(Arenas, an_initiator_holds_no_more_than_it_leaves_free_across_all_its_vol
     for (auto& blocks : taken) give_all(Part::kLarge, blocks);
 }
 
-TEST_F(Arenas, an_initiator_leaves_a_part_of_its_volume_to_others) {
+TEST_F(Arenas, make_an_initiator_leave_a_part_of_its_volume_to_others) {
     for (const auto& [part, bytes] :
          {std::pair{Part::kSmall, size_t{65536}}, {Part::kLarge, size_t{1} << 20}}) {
         auto volume = ShareRef::make(), slow = ShareRef::make(), other = ShareRef::make();
@@ -79,7 +79,7 @@ TEST_F(Arenas, an_initiator_leaves_a_part_of_its_volume_to_others) {
     }
 }
 
-TEST_F(Arenas, the_next_initiator_gets_a_block_however_many_initiators_of_its_volume_are_slow) {
+TEST_F(Arenas, give_the_next_initiator_a_block_however_many_initiators_of_its_volume_are_slow) {
     for (const auto& [part, bytes] :
          {std::pair{Part::kSmall, size_t{65536}}, {Part::kLarge, size_t{1} << 20}}) {
         auto volume = ShareRef::make();
@@ -95,7 +95,7 @@ TEST_F(Arenas, the_next_initiator_gets_a_block_however_many_initiators_of_its_vo
     }
 }
 
-TEST_F(Arenas, many_initiators_of_a_slow_volume_leave_the_last_eighth_to_other_volumes) {
+TEST_F(Arenas, make_many_initiators_of_a_slow_volume_leave_the_last_eighth_to_other_volumes) {
     auto volume = ShareRef::make();
     std::vector<std::vector<Block>> taken;
     for (int slow = 0; slow < 100; ++slow) {
@@ -109,7 +109,7 @@ TEST_F(Arenas, many_initiators_of_a_slow_volume_leave_the_last_eighth_to_other_v
     for (auto& blocks : taken) give_all(Part::kLarge, blocks);
 }
 
-TEST_F(Arenas, long_transfers_do_not_use_the_memory_of_short_ones) {
+TEST_F(Arenas, keep_the_memory_of_short_transfers_from_long_ones) {
     std::vector<std::pair<ShareRef, std::vector<Block>>> taken;
     for (int n = 0; n < 40; ++n) {
         auto volume = ShareRef::make(), session = ShareRef::make();
@@ -124,7 +124,7 @@ TEST_F(Arenas, long_transfers_do_not_use_the_memory_of_short_ones) {
     for (auto& [share, blocks] : taken) give_all(Part::kLarge, blocks);
 }
 
-TEST_F(Arenas, a_share_outlives_its_volume_until_its_last_block_is_returned) {
+TEST_F(Arenas, keep_a_share_beyond_the_end_of_its_volume_until_its_last_block_is_returned) {
     auto session = ShareRef::make();
     std::byte* block = nullptr;
     {
@@ -148,7 +148,7 @@ class FairSharing : public VolumeFixture {
     }
 };
 
-TEST_F(FairSharing, a_slow_volume_full_of_long_reads_does_not_delay_short_reads_of_another) {
+TEST_F(FairSharing, keeps_a_slow_volume_full_of_long_reads_from_delaying_short_reads_of_another) {
     // `other` is a client of another session, and `client` is one of the same session.
     auto client = world_->client(1), other = world_->client(2);
     auto slow = reads(*client, 0, 64, 1 << 20);
@@ -160,7 +160,7 @@ TEST_F(FairSharing, a_slow_volume_full_of_long_reads_does_not_delay_short_reads_
     for (uint64_t tag : slow) EXPECT_FALSE(client->answered(tag)) << "a short read waited for a long one";
 }
 
-TEST_F(FairSharing, slow_short_reads_do_not_delay_short_reads_of_another_volume) {
+TEST_F(FairSharing, keeps_slow_short_reads_from_delaying_short_reads_of_another_volume) {
     std::vector<std::unique_ptr<RawClient>> deep;
     for (uint8_t i = 1; i <= 3; ++i) {
         deep.push_back(world_->client(i));
@@ -173,7 +173,7 @@ TEST_F(FairSharing, slow_short_reads_do_not_delay_short_reads_of_another_volume)
     EXPECT_EQ(deep[0]->credits(), 1u) << "no slow read has completed";
 }
 
-TEST_F(FairSharing, two_waiting_volumes_are_both_served) {
+TEST_F(FairSharing, serves_both_of_two_waiting_volumes) {
     use({.service = {.arena_bytes = kArenaMin}}, "delay:us=1000:ram:8M", "delay:us=1000:ram:8M");
     auto first = world_->client(1), second = world_->client(2);
     reads(*first, 0, 100, 1 << 20);
@@ -183,7 +183,7 @@ TEST_F(FairSharing, two_waiting_volumes_are_both_served) {
     ASSERT_TRUE(world_->until([&] { return first->credits() == kCreditsDefault; }));
 }
 
-TEST_F(FairSharing, without_authentication_all_sessions_of_a_source_count_as_one_initiator) {
+TEST_F(FairSharing, counts_all_sessions_of_a_source_as_one_initiator_without_authentication) {
     std::vector<std::unique_ptr<RawClient>> clients;
     for (uint8_t i = 1; i <= 5; ++i) clients.push_back(world_->client(i));
     std::set<const InitiatorShare*> shares;
@@ -217,7 +217,7 @@ class Sleeper final : public ClientSide {
     reactor::Reactor reactor_{clock_};
 };
 
-TEST(SlowInitiator, an_initiator_that_consumes_nothing_keeps_its_share_and_is_disconnected_in_time) {
+TEST(SlowInitiator, that_consumes_nothing_keeps_its_share_and_is_disconnected_in_time) {
     WorldOptions options = guarded();
     options.service.take_timeout = from_ms(1000);
     World world(options);
@@ -241,7 +241,7 @@ TEST(SlowInitiator, an_initiator_that_consumes_nothing_keeps_its_share_and_is_di
     ASSERT_TRUE(side.until([&] { return sleeper.closed(); }));
 }
 
-TEST(SlowInitiator, an_initiator_that_consumes_nothing_does_not_delay_others_of_its_volume) {
+TEST(SlowInitiator, that_consumes_nothing_does_not_delay_others_of_its_volume) {
     World world(guarded());
     world.add_volume("v0", "delay:us=1:ram:8M", 8 << 20);
     Sleeper side(world);
@@ -261,7 +261,7 @@ TEST(SlowInitiator, an_initiator_that_consumes_nothing_does_not_delay_others_of_
     ASSERT_TRUE(side.until([&] { return sleeper.credits() == kCreditsDefault; })) << "it continues";
 }
 
-TEST(SlowInitiator, an_idle_initiator_is_not_disconnected) {
+TEST(IdleInitiator, is_not_disconnected) {
     World world({.service = {.take_timeout = from_ms(300)}});
     world.add_volume("v0", "delay:us=1:ram:8M", 8 << 20);
     auto client = world.client(1);

@@ -8,9 +8,9 @@ namespace {
 
 using Direction = wire::CommandRequest::Direction;
 
-class Hostile : public ::testing::Test {
+class HostileInitiator : public ::testing::Test {
   protected:
-    Hostile() {
+    HostileInitiator() {
         world_.add_volume("v0", "ram:4M", 4 << 20);
         world_.add_volume("v1", "delay:us=1:ram:4M", 4 << 20);
         good_ = world_.client(200);
@@ -32,7 +32,7 @@ class Hostile : public ::testing::Test {
     std::unique_ptr<RawClient> good_;
 };
 
-TEST_F(Hostile, a_command_beyond_its_credits_ends_the_connection) {
+TEST_F(HostileInitiator, that_exceeds_its_credits_loses_its_connection) {
     auto bad = world_.client(1);
     for (uint32_t i = 0; i <= kCreditsDefault; ++i)
         bad->start(1, cdb_read16(0, 8), Direction::kIn, {bad->remote(0, 4096)});
@@ -43,7 +43,7 @@ TEST_F(Hostile, a_command_beyond_its_credits_ends_the_connection) {
     expect_nothing_lost();
 }
 
-TEST_F(Hostile, an_access_outside_registered_memory_ends_only_its_own_connection) {
+TEST_F(HostileInitiator, that_names_memory_outside_its_regions_loses_only_its_own_connection) {
     for (bool is_read : {true, false})
         for (uint64_t lun : {0u, 1u}) {
             auto bad = world_.client(1);
@@ -57,7 +57,7 @@ TEST_F(Hostile, an_access_outside_registered_memory_ends_only_its_own_connection
     expect_nothing_lost();
 }
 
-TEST_F(Hostile, messages_of_invalid_kind_or_length_end_the_connection) {
+TEST_F(HostileInitiator, that_sends_messages_of_invalid_kind_or_length_is_disconnected) {
     for (size_t length : {0u, 1u, 15u, 47u, 48u, 64u}) {
         auto bad = world_.client(1);
         std::vector<byte> message(length, byte{0x37});
@@ -81,7 +81,7 @@ uint32_t reason_told(const RawClient& client) {
     return logout.reason;
 }
 
-TEST_F(Hostile, a_peer_that_violates_the_protocol_gets_the_reason) {
+TEST_F(HostileInitiator, that_violates_the_protocol_gets_the_reason) {
     auto damaged = world_.client(1);
     uint64_t before = damaged->start(1, cdb_read16(0, 8), Direction::kIn, {damaged->remote(0, 4096)});
     for (int i = 0; i < 3; ++i) damaged->send(std::vector<byte>(48, byte{0x37}));
@@ -105,7 +105,7 @@ TEST(HostileEnd, of_a_channel_whose_command_does_not_end_takes_place_in_bounded_
     EXPECT_FALSE(bad->answered(tag));
 }
 
-TEST_F(Hostile, a_message_longer_than_negotiated_ends_the_connection) {
+TEST_F(HostileInitiator, that_sends_a_message_longer_than_negotiated_is_disconnected) {
     auto bad = world_.client(1);
     std::vector<byte> message(WSS_SRP_MAX_IT_IU_LEN + 1, byte{2});
     bad->send(message);
@@ -113,7 +113,7 @@ TEST_F(Hostile, a_message_longer_than_negotiated_ends_the_connection) {
     expect_good_client_undisturbed();
 }
 
-TEST_F(Hostile, contradictory_descriptors_are_refused_with_sense) {
+TEST_F(HostileInitiator, that_sends_contradictory_descriptors_is_refused_with_sense) {
     auto bad = world_.client(1);
     std::vector<byte> message(48 + 20 + 32);
     message[0] = byte{WSS_SRP_CMD};
@@ -130,7 +130,7 @@ TEST_F(Hostile, contradictory_descriptors_are_refused_with_sense) {
     EXPECT_FALSE(bad->closed());
 }
 
-TEST_F(Hostile, an_initiator_that_dies_with_a_full_queue_leaves_no_resources_in_use) {
+TEST_F(HostileInitiator, that_dies_with_a_full_queue_leaves_no_resources_in_use) {
     for (uint64_t lun : {0u, 1u}) {
         auto bad = world_.client(1);
         for (uint32_t i = 0; i < 100; ++i)
@@ -145,7 +145,7 @@ TEST_F(Hostile, an_initiator_that_dies_with_a_full_queue_leaves_no_resources_in_
 }
 
 // Randomly damaged copies of valid messages; their number and the seed are fixed.
-TEST_F(Hostile, mutated_messages_do_not_affect_other_initiators) {
+TEST_F(HostileInitiator, that_sends_mutated_messages_does_not_affect_others) {
     Random random(20261121);
     std::unique_ptr<RawClient> bad;
     uint8_t initiator = 1;

@@ -30,7 +30,7 @@ class SlowStore final : public MembershipStore {
     std::function<void(Status)> done_;
 };
 
-class MembersTest : public ::testing::Test, private MembersObserver {
+class MembersRecord : public ::testing::Test, private MembersObserver {
   protected:
     void membership_saved() override { ++saved_; }
     void end_turn() { members_.turn(); }
@@ -49,7 +49,7 @@ class MembersTest : public ::testing::Test, private MembersObserver {
     Members members_{std::unique_ptr<MembershipStore>(store_), turn_, *this};
 };
 
-TEST_F(MembersTest, all_changes_of_a_turn_are_saved_together) {
+TEST_F(MembersRecord, saves_all_changes_of_a_turn_together) {
     members_.edit().dirty[1] = {.name = "a"};
     members_.save();
     EXPECT_FALSE(store_->busy());
@@ -65,7 +65,7 @@ TEST_F(MembersTest, all_changes_of_a_turn_are_saved_together) {
     EXPECT_EQ(saved_, 1);
 }
 
-TEST_F(MembersTest, a_change_during_a_save_is_saved_in_the_next_turn) {
+TEST_F(MembersRecord, saves_a_change_during_a_save_in_the_next_turn) {
     members_.edit().dirty[1] = {.name = "a"};
     members_.save();
     end_turn();
@@ -81,7 +81,7 @@ TEST_F(MembersTest, a_change_during_a_save_is_saved_in_the_next_turn) {
     EXPECT_EQ(saved_, 1);
 }
 
-class MembersEnd : public MembersTest, public ::testing::WithParamInterface<bool> {};
+class MembersEnd : public MembersRecord, public ::testing::WithParamInterface<bool> {};
 INSTANTIATE_TEST_SUITE_P(Fails, MembersEnd, ::testing::Bool());
 
 TEST_P(MembersEnd, is_saved_after_a_save_that_was_in_progress) {
@@ -101,7 +101,7 @@ TEST_P(MembersEnd, is_saved_after_a_save_that_was_in_progress) {
     EXPECT_FALSE(members_.pending());
 }
 
-TEST_F(MembersTest, no_change_after_the_final_save_is_saved) {
+TEST_F(MembersRecord, saves_no_change_after_the_final_save) {
     CachedVolume volume{.wwid = 1};
     members_.edit().dirty[1] = {.name = "a"};
     save();
@@ -120,7 +120,7 @@ TEST_F(MembersTest, no_change_after_the_final_save_is_saved) {
 }
 
 // The file may have been replaced although the sync of its folder failed.
-TEST_F(MembersTest, a_failed_save_delays_writes_until_another_one_succeeds) {
+TEST_F(MembersRecord, that_could_not_be_saved_delays_writes_until_another_save_succeeds) {
     CachedVolume volume{.wwid = 1};
     members_.edit().dirty[1] = {.name = "a"};
     members_.edit().engines[7] = 3;
@@ -135,7 +135,7 @@ TEST_F(MembersTest, a_failed_save_delays_writes_until_another_one_succeeds) {
     EXPECT_FALSE(members_.counts_when_saved(7, 3));
 }
 
-TEST_F(MembersTest, a_save_in_progress_delays_writes_that_it_would_undo) {
+TEST_F(MembersRecord, that_is_being_saved_delays_writes_that_it_would_undo) {
     CachedVolume volume{.wwid = 1};
     members_.edit().dirty[1] = {.name = "a"};
     members_.save();
@@ -150,7 +150,7 @@ TEST_F(MembersTest, a_save_in_progress_delays_writes_that_it_would_undo) {
     EXPECT_FALSE(members_.delays(volume));
 }
 
-TEST_F(MembersTest, a_failed_probe_leaves_the_state_unchanged) {
+TEST_F(MembersRecord, is_left_unchanged_by_a_failed_probe) {
     CachedVolume volume;
     save();
     Status told;
@@ -160,7 +160,7 @@ TEST_F(MembersTest, a_failed_probe_leaves_the_state_unchanged) {
     EXPECT_FALSE(members_.pending());
 }
 
-TEST_F(MembersTest, a_probe_does_not_outlive_its_volume) {
+TEST_F(MembersRecord, ends_a_probe_with_its_volume) {
     CachedVolume volume;
     save();
     int told = 0;

@@ -50,7 +50,7 @@ class NoAllocation : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Storage, NoAllocation, ::testing::Values("ram:8M", "delay:us=1:ram:8M"),
                          [](const auto& each) { return each.param[0] == 'r' ? "memory" : "queue"; });
 
-TEST_P(NoAllocation, reads_writes_and_errors_allocate_nothing) {
+TEST_P(NoAllocation, takes_place_in_reads_writes_and_errors) {
     World world;
     world.add_volume("v0", GetParam(), 8 << 20);
     auto client = world.client(1, WSS_CAP_ALL);
@@ -72,7 +72,7 @@ TEST_P(NoAllocation, reads_writes_and_errors_allocate_nothing) {
     EXPECT_EQ(allocations, 0u) << "in " << 120 << " commands";
 }
 
-TEST(NoAllocation, commands_delayed_by_a_limit_allocate_nothing) {
+TEST(NoAllocation, takes_place_in_commands_delayed_by_a_limit) {
     HandClock clock;
     World world({.clock = &clock});
     world.add_volume("v0", "ram:8M", 8 << 20);

@@ -16,9 +16,9 @@ namespace {
 
 using Notice = std::pair<uint64_t, uint64_t>;
 
-class RemoteStateTest : public testing::Test {
+class StateOfRemoteStorage : public testing::Test {
   protected:
-    RemoteStateTest() {
+    StateOfRemoteStorage() {
         state_->watch([this](uint64_t before, uint64_t after) {
             std::lock_guard lock(m_);
             notices_.emplace_back(before, after);
@@ -26,7 +26,7 @@ class RemoteStateTest : public testing::Test {
             return true;
         });
     }
-    ~RemoteStateTest() override { state_->watch({}); }
+    ~StateOfRemoteStorage() override { state_->watch({}); }
     std::vector<Notice> notices(size_t count) {
         std::unique_lock lock(m_);
         news_.wait_for(lock, std::chrono::nanoseconds(io::test::kPatience.count),
@@ -40,7 +40,7 @@ class RemoteStateTest : public testing::Test {
     std::vector<Notice> notices_;
 };
 
-TEST_F(RemoteStateTest, size_is_the_volumes_own_until_one_is_reported) {
+TEST_F(StateOfRemoteStorage, has_the_size_of_the_volume_until_one_is_reported) {
     EXPECT_EQ(state_->bytes(), uint64_t{1 << 20});
     state_->report(4 << 20, false, "");
     EXPECT_EQ(notices(1), std::vector<Notice>({{0, 4 << 20}})) << "it was not known before";
@@ -49,7 +49,7 @@ TEST_F(RemoteStateTest, size_is_the_volumes_own_until_one_is_reported) {
     EXPECT_EQ(notices(2).back(), Notice(4 << 20, 2 << 20));
 }
 
-TEST_F(RemoteStateTest, is_suspended_until_an_rs_has_reported_and_refusals_do_not_change_that) {
+TEST_F(StateOfRemoteStorage, is_suspended_until_real_storage_has_reported_and_refusals_do_not_change_that) {
     EXPECT_TRUE(state_->is_suspended());
     state_->refuse({.why = "a former process"});
     EXPECT_TRUE(state_->is_suspended());
@@ -59,14 +59,14 @@ TEST_F(RemoteStateTest, is_suspended_until_an_rs_has_reported_and_refusals_do_no
     EXPECT_FALSE(state_->is_suspended());
 }
 
-TEST_F(RemoteStateTest, a_loss_before_a_report_shows_that_the_size_was_unknown) {
+TEST_F(StateOfRemoteStorage, shows_after_a_loss_before_a_report_that_the_size_was_unknown) {
     state_->lose("taken");
     EXPECT_EQ(notices(1), std::vector<Notice>({{0, 0}}));
     EXPECT_TRUE(state_->is_lost());
     EXPECT_EQ(state_->bytes(), uint64_t{1 << 20});
 }
 
-TEST_F(RemoteStateTest, storage_that_is_smaller_than_one_block_is_lost) {
+TEST_F(StateOfRemoteStorage, is_lost_if_the_storage_is_smaller_than_one_block) {
     state_->report(4096, false, "");
     EXPECT_EQ(notices(1).back(), Notice(0, 4096));
     EXPECT_FALSE(state_->is_lost());

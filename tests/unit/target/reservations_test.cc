@@ -121,7 +121,7 @@ TEST_F(Reservations, can_be_made_with_immediate_data) {
     EXPECT_EQ(keys(*client), 1u);
 }
 
-TEST_F(Reservations, preempt_and_abort_ends_the_commands_of_the_victim) {
+TEST_F(Reservations, end_the_commands_of_the_victim_of_preempt_and_abort) {
     start({}, "delay:us=200000,op=read:ram:8M");
     auto victim = world_->client(1, WSS_CAP_NOTIFY);
     auto other = world_->client(2, WSS_CAP_NOTIFY);
@@ -225,7 +225,7 @@ TEST_F(Reservations, persist_across_a_restart_of_the_target) {
     }
 }
 
-TEST_F(Reservations, aptpl_is_refused_if_reservations_cannot_persist) {
+TEST_F(Reservations, are_refused_with_aptpl_if_they_cannot_persist) {
     start({}, file());
     auto client = world_->client(1);
     EXPECT_EQ(reserve(*client, wire::kRegister, 0, 1, 0, 1), wire::kCheckCondition);
@@ -233,7 +233,7 @@ TEST_F(Reservations, aptpl_is_refused_if_reservations_cannot_persist) {
 }
 
 // With arbitrary parameters the target survives and rejects the command.
-TEST_F(Reservations, hostile_commands_are_refused) {
+TEST_F(Reservations, cannot_be_made_by_hostile_commands) {
     start();
     auto client = world_->client(1);
     for (uint32_t length : {0u, 23u, 25u, 4096u, 0xffffffffu}) {

@@ -34,7 +34,7 @@ class BlockService : public ::testing::TestWithParam<const char*> {
 INSTANTIATE_TEST_SUITE_P(Storage, BlockService, ::testing::Values("ram", "aio"),
                          [](const auto& each) { return std::string(each.param); });
 
-TEST_P(BlockService, a_stock_initiator_gets_credits_and_immediate_data) {
+TEST_P(BlockService, gives_a_stock_initiator_credits_and_immediate_data) {
     auto client = world_.client();
     EXPECT_EQ(client->login().tag, 77u);
     EXPECT_EQ(client->login().credits, kCreditsDefault);
@@ -44,7 +44,7 @@ TEST_P(BlockService, a_stock_initiator_gets_credits_and_immediate_data) {
     EXPECT_EQ(client->login().session_epoch, 0u);
 }
 
-TEST_P(BlockService, the_volume_is_found_by_report_luns_and_returns_its_name) {
+TEST_P(BlockService, lists_the_volume_in_report_luns_and_returns_its_name) {
     auto client = world_.client();
     auto answer = world_.run(*client, 0, cdb({0xa0, 0, 0, 0, 0, 0, 0, 0, 0x10, 0}), Direction::kIn,
                              {client->remote(0, 4096)});
@@ -67,7 +67,7 @@ TEST_P(BlockService, the_volume_is_found_by_report_luns_and_returns_its_name) {
 }
 
 // Linux reads ahead twice the optimal transfer length. Without one it sends commands of 128 KiB.
-TEST_P(BlockService, initiators_get_a_large_optimal_transfer_length) {
+TEST_P(BlockService, gives_initiators_a_large_optimal_transfer_length) {
     auto client = world_.client();
     auto answer =
         world_.run(*client, 0, cdb({0x12, 1, 0xb0, 0, 64}), Direction::kIn, {client->remote(0, 64)});
@@ -78,7 +78,7 @@ TEST_P(BlockService, initiators_get_a_large_optimal_transfer_length) {
     EXPECT_EQ(limits.transfer_optimal * 512, kTransferMax / 2);
 }
 
-TEST_P(BlockService, written_data_is_read_back) {
+TEST_P(BlockService, reads_written_data_back) {
     auto client = world_.client();
     for (uint32_t blocks : {1u, 8u, 33u, 256u, 2048u}) {
         uint32_t bytes = blocks * 512;
@@ -93,7 +93,7 @@ TEST_P(BlockService, written_data_is_read_back) {
     EXPECT_EQ(client->credits(), kCreditsDefault) << "every credit is returned";
 }
 
-TEST_P(BlockService, a_request_of_one_descriptor_costs_one_rdma_operation) {
+TEST_P(BlockService, serves_a_request_of_one_descriptor_with_one_rdma_operation) {
     auto client = world_.client();
     for (int i = 0; i < 10; ++i) {
         world_.write(*client, 0, 8 * i, 256, 0, 256 * 512);
@@ -106,7 +106,7 @@ TEST_P(BlockService, a_request_of_one_descriptor_costs_one_rdma_operation) {
     EXPECT_EQ(totals.sends, 20u);
 }
 
-TEST_P(BlockService, a_fused_read_needs_no_response_message) {
+TEST_P(BlockService, sends_no_response_message_for_a_fused_read) {
     auto client = world_.client(1, WSS_CAP_FUSED_COMPLETION);
     ASSERT_TRUE(client->login().caps & WSS_CAP_FUSED_COMPLETION);
     fill(client->memory(), 4096, 5);
@@ -117,7 +117,7 @@ TEST_P(BlockService, a_fused_read_needs_no_response_message) {
     EXPECT_EQ(client->credits(), kCreditsDefault);
 }
 
-TEST_P(BlockService, scattered_memory_takes_one_operation_per_descriptor) {
+TEST_P(BlockService, uses_one_operation_per_descriptor_of_scattered_memory) {
     auto client = world_.client();
     fill(client->memory(), 64 * 1024, 3);
     std::vector<wire::RemoteBuffer> segments, back;
@@ -133,7 +133,7 @@ TEST_P(BlockService, scattered_memory_takes_one_operation_per_descriptor) {
     EXPECT_EQ(world_.totals().rdma_reads, 16u);
 }
 
-TEST_P(BlockService, immediate_data_is_written_without_an_rdma_operation) {
+TEST_P(BlockService, writes_immediate_data_without_an_rdma_operation) {
     auto client = world_.client();
     std::vector<byte> data(16384);
     fill(data.data(), data.size(), 11);
@@ -162,7 +162,7 @@ static uint64_t batched_of_a_burst(World& world, RawClient& client, uint32_t cou
     return batched;
 }
 
-TEST_P(BlockService, writes_that_complete_together_are_answered_in_one_message) {
+TEST_P(BlockService, answers_writes_that_complete_together_in_one_message) {
     constexpr uint32_t kCaps = WSS_CAP_FUSED_COMPLETION | WSS_CAP_BATCHED_COMPLETION;
     auto client = world_.client(1, kCaps);
     ASSERT_EQ(client->login().caps & kCaps, kCaps);
@@ -177,14 +177,14 @@ TEST_P(BlockService, writes_that_complete_together_are_answered_in_one_message) 
     EXPECT_LE(world_.totals().sends, batched / 2);
 }
 
-TEST_P(BlockService, writes_are_answered_one_by_one_without_batched_completion) {
+TEST_P(BlockService, answers_writes_one_by_one_without_batched_completion) {
     auto client = world_.client(1, WSS_CAP_FUSED_COMPLETION);
     for (int round = 0; round < 10; ++round) EXPECT_EQ(batched_of_a_burst(world_, *client, 40), 0u);
     auto other = world_.client(2, WSS_CAP_BATCHED_COMPLETION);
     EXPECT_EQ(other->login().caps & WSS_CAP_BATCHED_COMPLETION, 0u) << "needs fused completions";
 }
 
-TEST_P(BlockService, a_full_queue_of_commands_is_served) {
+TEST_P(BlockService, serves_a_full_queue_of_commands) {
     auto client = world_.client();
     fill(client->memory(), 2 << 20, 1);
     std::vector<uint64_t> tags;
@@ -201,14 +201,14 @@ TEST_P(BlockService, a_full_queue_of_commands_is_served) {
     EXPECT_TRUE(holds(client->memory(), 2 << 20, 1));
 }
 
-TEST_P(BlockService, an_absent_unit_returns_sense) {
+TEST_P(BlockService, returns_sense_for_an_absent_unit) {
     auto client = world_.client();
     auto answer = world_.read(*client, 5, 0, 1, 0, 512);
     EXPECT_EQ(answer.response.status, wire::kCheckCondition);
     EXPECT_EQ(answer.parsed_sense().code, wire::AdditionalSense::kLunNotSupported);
 }
 
-TEST_P(BlockService, logging_out_closes_the_connection_and_ends_the_session) {
+TEST_P(BlockService, closes_the_connection_and_ends_the_session_at_logout) {
     auto client = world_.client();
     std::array<byte, 16> message{};
     wire::encode_short({.opcode = WSS_SRP_I_LOGOUT, .tag = 5}, message);

@@ -18,7 +18,7 @@ class Sessions : public ::testing::Test {
     }
 };
 
-TEST_F(Sessions, a_login_with_too_large_an_iu_is_refused_with_a_reason) {
+TEST_F(Sessions, refuse_a_login_with_too_large_an_iu_with_a_reason) {
     World world;
     auto login = world.login(1, 0);
     login.max_it_iu = 1 << 20;
@@ -36,7 +36,7 @@ static wire::LoginRequest login_of(uint8_t initiator, uint8_t target) {
     return login;
 }
 
-TEST_F(Sessions, one_name_has_a_limited_number_of_sessions) {
+TEST_F(Sessions, of_one_name_are_limited_in_number) {
     World world({.service = {.limits = {.sessions_per_name = 2}}});
     auto first = attempt(world, login_of(1, 1)), second = attempt(world, login_of(1, 2));
     ASSERT_TRUE(first->established() && second->established());
@@ -53,7 +53,7 @@ TEST_F(Sessions, one_name_has_a_limited_number_of_sessions) {
     EXPECT_TRUE(attempt(world, login_of(1, 3))->established()) << "there is room again";
 }
 
-TEST_F(Sessions, one_source_has_a_limited_number_of_sessions) {
+TEST_F(Sessions, of_one_source_are_limited_in_number) {
     World world({.service = {.limits = {.sessions_per_source = 2}}});
     auto first = attempt(world, login_of(1, 1)), second = attempt(world, login_of(2, 1));
     ASSERT_TRUE(first->established() && second->established());
@@ -107,7 +107,7 @@ class Elsewhere final : public fabric::ListenHandler, public ClientSide {
     fabric::Address address_;
 };
 
-TEST_F(Sessions, one_source_cannot_exceed_its_limit_by_replacing_sessions_of_others) {
+TEST_F(Sessions, of_one_source_cannot_exceed_their_limit_by_replacing_those_of_others) {
     World world({.service = {.limits = {.sessions_per_source = 2}}});
     Elsewhere elsewhere(world, "10.9.9.9");
     auto attempt_from = [](ClientSide& side, const wire::LoginRequest& login) {
@@ -133,7 +133,7 @@ TEST_F(Sessions, one_source_cannot_exceed_its_limit_by_replacing_sessions_of_oth
     EXPECT_EQ(world.service().sessions().use().refused_source_sessions, 1u);
 }
 
-TEST_F(Sessions, one_of_several_logins_that_wait_for_one_place_gets_it) {
+TEST_F(Sessions, give_one_place_to_one_of_several_logins_that_wait_for_it) {
     World world({.service = {.limits = {.sessions_per_source = 1}}});
     Elsewhere first_host(world, "10.9.9.1"), second_host(world, "10.9.9.2");
     RawClient first(first_host), second(second_host);
@@ -150,14 +150,14 @@ TEST_F(Sessions, one_of_several_logins_that_wait_for_one_place_gets_it) {
     EXPECT_LE(world.service().sessions().use().sessions, 2u);
 }
 
-TEST_F(Sessions, a_second_channel_needs_a_session_to_join) {
+TEST_F(Sessions, must_exist_before_a_second_channel_can_join_them) {
     World world;
     auto client = attempt(world, world.login(1, 0, true));
     ASSERT_TRUE(client->refused());
     EXPECT_EQ(client->reject().reason, uint32_t{WSS_SRP_REJ_UNABLE_ASSOCIATE_CHANNEL});
 }
 
-TEST_F(Sessions, channels_of_one_session_spread_over_the_reactors_and_share_its_epoch) {
+TEST_F(Sessions, have_channels_that_spread_over_the_reactors_and_share_an_epoch) {
     World world({.reactors = 2});
     world.add_volume("v0", "ram:4M", 4 << 20);
     auto first = world.client(1, WSS_CAP_ALL);
@@ -173,7 +173,7 @@ TEST_F(Sessions, channels_of_one_session_spread_over_the_reactors_and_share_its_
     EXPECT_EQ(world.service().worker(1).lane(0).channels(), 1u);
 }
 
-TEST_F(Sessions, only_requested_capabilities_are_granted) {
+TEST_F(Sessions, are_granted_only_requested_capabilities) {
     World world;
     auto client = world.client(1, WSS_CAP_KEEPALIVE | 1u << 30);
     EXPECT_EQ(client->login().caps, uint32_t{WSS_CAP_KEEPALIVE});
@@ -181,7 +181,7 @@ TEST_F(Sessions, only_requested_capabilities_are_granted) {
     EXPECT_GT(client->login().session_epoch, 0u);
 }
 
-TEST_F(Sessions, a_new_single_login_waits_until_writes_of_the_old_session_have_ended) {
+TEST_F(Sessions, make_a_new_single_login_wait_until_writes_of_the_old_session_have_ended) {
     World world({.service = {.fence_timeout = from_s(9)}});
     world.add_volume("v0", "delay:us=100000,op=write:ram:4M", 4 << 20);
     auto old = world.client(1, WSS_CAP_ALL);
@@ -205,7 +205,7 @@ TEST_F(Sessions, a_new_single_login_waits_until_writes_of_the_old_session_have_e
     EXPECT_TRUE(holds(fresh->memory(), 4096, 1));
 }
 
-TEST_F(Sessions, a_login_is_refused_in_bounded_time_if_the_old_writes_do_not_end) {
+TEST_F(Sessions, refuse_a_login_in_bounded_time_if_the_old_writes_do_not_end) {
     World world({.service = {.fence_timeout = from_ms(300)}});
     world.add_volume("v0", "delay:us=1500000,op=write:ram:4M", 4 << 20);
     auto old = world.client(1);
@@ -217,7 +217,7 @@ TEST_F(Sessions, a_login_is_refused_in_bounded_time_if_the_old_writes_do_not_end
     EXPECT_EQ(fresh->reject().text(), "writes of the previous session are still in flight; try again");
 }
 
-TEST_F(Sessions, other_initiators_are_not_affected_by_a_fence) {
+TEST_F(Sessions, of_other_initiators_are_not_affected_by_a_fence) {
     World world;
     world.add_volume("v0", "ram:4M", 4 << 20);
     auto a = world.client(1), b = world.client(2);
@@ -227,7 +227,7 @@ TEST_F(Sessions, other_initiators_are_not_affected_by_a_fence) {
     EXPECT_EQ(world.read(*b, 0, 0, 8, 0, 4096).response.status, wire::kGood);
 }
 
-TEST_F(Sessions, a_keep_alive_is_answered_with_its_tag) {
+TEST_F(Sessions, answer_a_keep_alive_with_its_tag) {
     World world;
     auto client = world.client(1, WSS_CAP_KEEPALIVE);
     std::array<byte, 16> message{};
@@ -242,14 +242,14 @@ TEST_F(Sessions, a_keep_alive_is_answered_with_its_tag) {
     EXPECT_EQ(answer.tag, 99u);
 }
 
-TEST_F(Sessions, a_silent_session_with_keep_alive_is_closed_and_one_without_is_not) {
+TEST_F(Sessions, that_are_silent_are_closed_only_if_they_use_keep_alive) {
     World world({.service = {.limits = {.keepalive_ms = 300}}});
     auto stock = world.client(1), silent = world.client(2, WSS_CAP_KEEPALIVE);
     ASSERT_TRUE(world.until([&] { return silent->closed(); }));
     EXPECT_FALSE(stock->closed());
 }
 
-TEST_F(Sessions, a_resize_sends_our_peer_a_notification_and_a_stock_one_a_unit_attention) {
+TEST_F(Sessions, report_a_resize_to_our_peer_with_a_notification_and_to_a_stock_one_with_a_unit_attention) {
     World world;
     world.add_volume("v0", "ram:8M", 4 << 20);
     auto ours = world.client(1, WSS_CAP_NOTIFY), stock = world.client(2);
@@ -269,7 +269,7 @@ TEST_F(Sessions, a_resize_sends_our_peer_a_notification_and_a_stock_one_a_unit_a
     EXPECT_EQ(world.read(*ours, 0, (8 << 20) / 512 - 1, 1, 0, 512).response.status, wire::kGood);
 }
 
-TEST_F(Sessions, commands_in_flight_are_answered_before_a_stopping_target_closes) {
+TEST_F(Sessions, answer_commands_in_flight_before_a_stopping_target_closes) {
     World world;
     world.add_volume("v0", "delay:us=50000:ram:4M", 4 << 20);
     auto client = world.client(1);
@@ -282,7 +282,7 @@ TEST_F(Sessions, commands_in_flight_are_answered_before_a_stopping_target_closes
     EXPECT_EQ(wire::opcode_of(client->others[0]), WSS_SRP_T_LOGOUT);
 }
 
-TEST_F(Sessions, a_volume_removed_during_a_session_leaves_an_absent_unit) {
+TEST_F(Sessions, show_a_volume_that_is_removed_as_an_absent_unit) {
     World world;
     world.add_volume("v0", "ram:4M", 4 << 20);
     auto client = world.client(1, WSS_CAP_NOTIFY);
@@ -300,7 +300,7 @@ WorldOptions impatient(Nanoseconds silence_max) {
     return options;
 }
 
-TEST_F(Sessions, an_initiator_without_keep_alive_that_answers_no_probe_is_logged_out) {
+TEST_F(Sessions, without_keep_alive_end_if_the_initiator_answers_no_probe) {
     World world(impatient(from_ms(1200)));
     auto dead = world.client(1, 0);
     ASSERT_TRUE(world.until([&] { return dead->closed(); }));
@@ -312,7 +312,7 @@ TEST_F(Sessions, an_initiator_without_keep_alive_that_answers_no_probe_is_logged
 }
 
 // Only a response leads to another probe, so the limit may be longer than a busy machine stalls.
-TEST_F(Sessions, an_idle_initiator_that_answers_probes_stays_connected) {
+TEST_F(Sessions, that_are_idle_persist_while_the_initiator_answers_probes) {
     World world(impatient(from_s(20)));
     auto idle = world.client(1, 0);
     size_t answered = 0;

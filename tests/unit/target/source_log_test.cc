@@ -49,7 +49,7 @@ class SourceLog : public ::testing::Test {
     World world_;
 };
 
-TEST_F(SourceLog, a_lost_connection_is_logged_while_another_host_loses_many) {
+TEST_F(SourceLog, names_a_lost_connection_while_another_host_loses_many) {
     ::testing::internal::CaptureStderr();
     for (int i = 0; i < 15; ++i) breaks_the_protocol(INADDR_LOOPBACK);
     breaks_the_protocol(INADDR_LOOPBACK + 1);

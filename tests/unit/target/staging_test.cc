@@ -15,7 +15,7 @@ StagingPool make(uint32_t units) {
                        7);
 }
 
-TEST(StagingPool, buffers_are_allocated_once_until_they_are_returned) {
+TEST(StagingPool, allocates_each_buffer_once_until_it_is_returned) {
     StagingPool pool = make(8);
     std::vector<StagingBuffer> taken;
     for (int i = 0; i < 8; ++i) {
@@ -33,7 +33,7 @@ TEST(StagingPool, buffers_are_allocated_once_until_they_are_returned) {
     EXPECT_EQ(again.incarnation, 7u);
 }
 
-TEST(StagingPool, buffers_of_several_units_are_contiguous_within_the_memory) {
+TEST(StagingPool, allocates_buffers_of_several_units_contiguously_within_the_memory) {
     StagingPool pool = make(5);
     const StagingBuffer one = pool.take(kStagingUnit), two = pool.take(2 * kStagingUnit);
     ASSERT_TRUE(one && two);
@@ -53,7 +53,7 @@ TEST(StagingPool, buffers_of_several_units_are_contiguous_within_the_memory) {
     EXPECT_EQ(at.length, 4096u);
 }
 
-TEST(StagingPool, buffers_that_an_engine_may_still_write_are_free_once_its_connection_has_ended) {
+TEST(StagingPool, frees_buffers_that_an_engine_may_still_write_once_its_connection_has_ended) {
     StagingPool pool = make(1);
     pool.named(100);
     pool.named(101);
@@ -68,7 +68,7 @@ TEST(StagingPool, buffers_that_an_engine_may_still_write_are_free_once_its_conne
     EXPECT_TRUE(pool.take(1));
 }
 
-TEST(StagingPool, buffers_in_use_are_not_freed_by_the_end_of_a_connection) {
+TEST(StagingPool, does_not_free_buffers_in_use_at_the_end_of_a_connection) {
     StagingPool pool = make(1);
     pool.named(100);
     const StagingBuffer buffer = pool.take(kStagingUnit);
@@ -79,7 +79,7 @@ TEST(StagingPool, buffers_in_use_are_not_freed_by_the_end_of_a_connection) {
     EXPECT_TRUE(pool.take(1));
 }
 
-TEST(StagingPool, buffers_whose_connection_ended_earlier_are_free_at_once) {
+TEST(StagingPool, frees_buffers_at_once_whose_connection_ended_earlier) {
     StagingPool pool = make(1);
     pool.named(100);
     pool.gone(100);

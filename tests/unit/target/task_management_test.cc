@@ -49,7 +49,7 @@ class TaskManagement : public ::testing::Test {
     uint64_t next_ = 0;
 };
 
-TEST_F(TaskManagement, an_aborted_write_gets_no_response_and_returns_its_credit) {
+TEST_F(TaskManagement, sends_no_response_to_an_aborted_write_and_returns_its_credit) {
     World world;
     world.add_volume("v0", "delay:us=50000,op=write:ram:4M", 4 << 20);
     auto client = world.client(1);
@@ -64,7 +64,7 @@ TEST_F(TaskManagement, an_aborted_write_gets_no_response_and_returns_its_credit)
     EXPECT_EQ(world.read(*client, 0, 0, 8, 0, 4096).response.status, wire::kGood) << "the channel stays up";
 }
 
-TEST_F(TaskManagement, an_abort_is_answered_only_after_the_storage_has_finished) {
+TEST_F(TaskManagement, answers_an_abort_only_after_the_storage_has_finished) {
     World world;
     world.add_volume("v0", "delay:us=100000,op=write:ram:4M", 4 << 20);
     auto client = world.client(1);
@@ -82,14 +82,14 @@ TEST_F(TaskManagement, an_abort_is_answered_only_after_the_storage_has_finished)
     EXPECT_EQ(std::memcmp(first.data(), client->memory() + 8192, 4096), 0);
 }
 
-TEST_F(TaskManagement, aborting_a_completed_task_succeeds) {
+TEST_F(TaskManagement, succeeds_in_aborting_a_completed_task) {
     World world;
     world.add_volume("v0", "ram:4M", 4 << 20);
     auto client = world.client(1);
     EXPECT_EQ(manage(world, *client, WSS_SRP_TSK_ABORT_TASK, 0, 4711), WSS_SRP_TSK_MGMT_SUCCESS);
 }
 
-TEST_F(TaskManagement, clearing_ends_the_commands_of_all_channels_of_the_initiator_and_no_others) {
+TEST_F(TaskManagement, clears_the_commands_of_all_channels_of_the_initiator_and_no_others) {
     World world({.reactors = 2});
     world.add_volume("v0", "delay:us=50000:ram:4M", 4 << 20);
     Load load(world);
@@ -102,7 +102,7 @@ TEST_F(TaskManagement, clearing_ends_the_commands_of_all_channels_of_the_initiat
 }
 
 // SAM-5, LOGICAL UNIT RESET: it ends all task sets, and causes a unit attention for all other initiators.
-TEST_F(TaskManagement, a_reset_of_the_unit_ends_all_commands_and_notifies_other_initiators) {
+TEST_F(TaskManagement, ends_all_commands_and_notifies_other_initiators_at_a_reset_of_the_unit) {
     World world({.reactors = 2});
     world.add_volume("v0", "delay:us=50000:ram:4M", 4 << 20);
     Load load(world);
@@ -117,7 +117,7 @@ TEST_F(TaskManagement, a_reset_of_the_unit_ends_all_commands_and_notifies_other_
     EXPECT_EQ(world.read(*load.first, 0, 0, 1, 0, 512).response.status, wire::kGood) << "not to itself";
 }
 
-TEST_F(TaskManagement, a_reset_waits_for_data_in_flight_on_other_channels) {
+TEST_F(TaskManagement, waits_for_data_in_flight_on_other_channels_before_it_answers_a_reset) {
     World world({.reactors = 2});
     world.add_volume("v0", "ram:4M", 4 << 20);
     auto first = world.client(1), second = world.client(1, 0, true);
@@ -137,7 +137,7 @@ TEST_F(TaskManagement, a_reset_waits_for_data_in_flight_on_other_channels) {
     }
 }
 
-TEST_F(TaskManagement, commands_that_wait_for_a_buffer_are_aborted_at_once) {
+TEST_F(TaskManagement, aborts_commands_that_wait_for_a_buffer_at_once) {
     World world({.service = {.arena_bytes = kArenaMin}});
     world.add_volume("v0", "delay:us=400000:ram:8M", 8 << 20);
     auto client = world.client(1);
@@ -153,7 +153,7 @@ TEST_F(TaskManagement, commands_that_wait_for_a_buffer_are_aborted_at_once) {
 }
 
 // An initiator resets the unit because its abort is not answered. Both must be answered eventually.
-TEST_F(TaskManagement, a_reset_after_an_unanswered_abort_of_the_same_command_succeeds) {
+TEST_F(TaskManagement, succeeds_in_a_reset_after_an_unanswered_abort_of_the_same_command) {
     for (size_t reactors : {1, 2}) {
         World world({.reactors = reactors});
         world.add_volume("v0", "delay:us=1000000,op=write:ram:4M", 4 << 20);
@@ -176,7 +176,7 @@ TEST_F(TaskManagement, a_reset_after_an_unanswered_abort_of_the_same_command_suc
 
 // Two commands are stuck. One is aborted, then the unit is reset. An initiator that mistakes the late
 // response of the abort for that of the reset repeats both commands, so both must have ended by then.
-TEST_F(TaskManagement, an_abort_overtaken_by_a_reset_is_not_answered_before_all_commands_of_the_unit_ended) {
+TEST_F(TaskManagement, answers_an_abort_overtaken_by_a_reset_only_after_all_commands_of_the_unit_ended) {
     for (size_t reactors : {1, 2}) {
         World world({.reactors = reactors});
         world.add_volume("v0", "delay:us=1000000,op=write:ram:4M", 4 << 20);
@@ -198,7 +198,7 @@ TEST_F(TaskManagement, an_abort_overtaken_by_a_reset_is_not_answered_before_all_
 }
 
 // Initiators that reset the same unit at the same time may wait for each other, but must not deadlock.
-TEST_F(TaskManagement, resets_from_two_reactors_at_once_are_all_answered) {
+TEST_F(TaskManagement, answers_all_resets_from_two_reactors_at_once) {
     World world({.reactors = 2});
     world.add_volume("v0", "delay:us=20000:ram:4M", 4 << 20);
     Load load(world);
@@ -216,7 +216,7 @@ TEST_F(TaskManagement, resets_from_two_reactors_at_once_are_all_answered) {
         EXPECT_EQ(client->take(tag).response.task_status, WSS_SRP_TSK_MGMT_SUCCESS);
 }
 
-TEST_F(TaskManagement, unsupported_functions_are_distinguished_from_absent_units) {
+TEST_F(TaskManagement, distinguishes_unsupported_functions_from_absent_units) {
     World world;
     world.add_volume("v0", "ram:4M", 4 << 20);
     auto client = world.client(1);
@@ -224,7 +224,7 @@ TEST_F(TaskManagement, unsupported_functions_are_distinguished_from_absent_units
     EXPECT_EQ(manage(world, *client, WSS_SRP_TSK_LUN_RESET, 99), WSS_SRP_TSK_MGMT_FAILED);
 }
 
-TEST_F(TaskManagement, an_aborted_compare_and_write_releases_its_lock) {
+TEST_F(TaskManagement, releases_the_lock_of_an_aborted_compare_and_write) {
     World world;
     world.add_volume("v0", "delay:us=20000:ram:4M", 4 << 20);
     auto client = world.client(1);

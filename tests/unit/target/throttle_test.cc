@@ -376,7 +376,7 @@ class Overload : public Limits {
     std::vector<std::unique_ptr<Driver>> drivers_;
 };
 
-TEST_F(Overload, commands_are_served_in_the_order_of_their_first_sending) {
+TEST_F(Overload, lets_commands_be_served_in_the_order_of_their_first_sending) {
     limit({.iops = 5});
     load(1, 126);
     run_for(from_s(60));
@@ -387,7 +387,7 @@ TEST_F(Overload, commands_are_served_in_the_order_of_their_first_sending) {
     EXPECT_EQ(drivers_[0]->overtakings(from_ms(200)), 0u);
 }
 
-TEST_F(Overload, a_light_initiator_alternates_with_a_deep_one) {
+TEST_F(Overload, lets_a_light_initiator_alternate_with_a_deep_one) {
     limit({.iops = 5});
     load(1, 126);
     run_for(from_s(30));
@@ -402,7 +402,7 @@ TEST_F(Overload, a_light_initiator_alternates_with_a_deep_one) {
     EXPECT_LT(longest(), from_s(40));
 }
 
-TEST_F(Overload, more_initiators_than_can_be_served_in_time_are_all_served) {
+TEST_F(Overload, by_more_initiators_than_can_be_served_in_time_leaves_none_unserved) {
     limit({.iops = 2});
     load(60, 1);
     run_for(from_s(90));
@@ -410,7 +410,7 @@ TEST_F(Overload, more_initiators_than_can_be_served_in_time_are_all_served) {
     for (auto& driver : drivers_) EXPECT_GE(driver->done_count(), 2u);
 }
 
-TEST_F(Overload, no_command_waits_until_its_initiator_fails_it) {
+TEST_F(Overload, makes_no_command_wait_until_its_initiator_fails_it) {
     limit({.iops = 1});
     load(2, 100);
     run_for(from_s(100));
@@ -418,7 +418,7 @@ TEST_F(Overload, no_command_waits_until_its_initiator_fails_it) {
     for (auto& driver : drivers_) EXPECT_GE(driver->done_count(), 100u);
 }
 
-TEST_F(Overload, a_refused_command_ends_with_task_set_full) {
+TEST_F(Overload, ends_a_refused_command_with_task_set_full) {
     limit({.iops = 1});
     auto client = world_->client();
     auto tags = reads(*client, 0, 60);
@@ -433,7 +433,7 @@ TEST_F(Overload, a_refused_command_ends_with_task_set_full) {
     EXPECT_EQ(good, 1u);
 }
 
-TEST_F(Overload, a_refused_command_that_is_the_only_one_of_its_channel_ends_with_busy) {
+TEST_F(Overload, ends_a_refused_command_that_is_the_only_one_of_its_channel_with_busy) {
     limit({.bandwidth = volume::kBandwidthMin});
     auto client = world_->client(), other = world_->client(2);
     auto tags = reads(*client, 0, 2, 1 << 20);

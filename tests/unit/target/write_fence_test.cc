@@ -46,7 +46,7 @@ class WriteFences : public VolumeFixture {
     std::optional<Status> done_;
 };
 
-TEST_F(WriteFences, read_only_waits_for_writes_in_storage) {
+TEST_F(WriteFences, for_read_only_wait_for_writes_in_storage) {
     auto client = world_->client();
     const uint64_t tag = write(*client);
     ASSERT_TRUE(world_->until([&] { return in_storage() == 1; }));
@@ -60,7 +60,7 @@ TEST_F(WriteFences, read_only_waits_for_writes_in_storage) {
     EXPECT_EQ(client->take(tag).response.status, wire::kGood) << "it was permitted when it began";
 }
 
-TEST_F(WriteFences, an_access_list_waits_only_for_writes_of_initiators_that_it_excludes) {
+TEST_F(WriteFences, for_an_access_list_wait_only_for_writes_of_initiators_that_it_excludes) {
     use({.reactors = 2});
     // Without WSS_CAP_NOTIFY the next command would return a unit attention.
     auto refused = world_->client(1, WSS_CAP_NOTIFY), allowed = world_->client(2, WSS_CAP_NOTIFY);
@@ -82,7 +82,7 @@ TEST_F(WriteFences, an_access_list_waits_only_for_writes_of_initiators_that_it_e
     ASSERT_TRUE(world_->until([&] { return closed.has_value(); }));
 }
 
-TEST_F(WriteFences, a_write_that_has_not_begun_does_not_begin) {
+TEST_F(WriteFences, keep_a_write_that_has_not_begun_from_beginning) {
     auto client = world_->client(1, WSS_CAP_NOTIFY);
     const uint64_t tag = write_without_data(*client, 0);
     ASSERT_EQ(in_storage(), 0u);
@@ -94,7 +94,7 @@ TEST_F(WriteFences, a_write_that_has_not_begun_does_not_begin) {
     EXPECT_FALSE(holds_write(*client, 0));
 }
 
-TEST_F(WriteFences, a_write_into_memory_is_awaited_while_its_data_arrives) {
+TEST_F(WriteFences, wait_for_a_write_into_memory_while_its_data_arrives) {
     auto client = world_->client(1, WSS_CAP_NOTIFY);
     const uint64_t tag = write_without_data(*client, 1);
     world_->volumes().set_read_only_async("memory", true, into(done_));
@@ -105,7 +105,7 @@ TEST_F(WriteFences, a_write_into_memory_is_awaited_while_its_data_arrives) {
     EXPECT_TRUE(holds_write(*client, 1));
 }
 
-TEST_F(WriteFences, a_command_of_several_writes_ends_after_the_write_in_storage) {
+TEST_F(WriteFences, end_a_command_of_several_writes_after_the_write_in_storage) {
     auto client = world_->client();
     const uint64_t tag = write_same(*client, 0, (1 << 20) / 512);
     ASSERT_TRUE(world_->until([&] { return in_storage() == 1; }));
@@ -117,7 +117,7 @@ TEST_F(WriteFences, a_command_of_several_writes_ends_after_the_write_in_storage)
     EXPECT_EQ(client->take(tag).response.status, wire::kCheckCondition);
 }
 
-TEST_F(WriteFences, each_fence_waits_for_its_own_writes) {
+TEST_F(WriteFences, each_wait_for_their_own_writes) {
     auto first = world_->client(1, WSS_CAP_NOTIFY), second = world_->client(2, WSS_CAP_NOTIFY);
     auto writes_of = [] { return std::make_shared<std::atomic<uint64_t>>(0); };
     const auto of_access = writes_of(), of_read_only = writes_of();
@@ -145,7 +145,7 @@ TEST_F(WriteFences, each_fence_waits_for_its_own_writes) {
     EXPECT_TRUE(world_->until([&] { return read_only.has_value() && second->answered(late); }));
 }
 
-TEST_F(WriteFences, a_removal_ends_the_wait_with_the_last_write) {
+TEST_F(WriteFences, wait_for_the_last_write_even_if_the_volume_is_removed) {
     auto client = world_->client();
     write(*client);
     ASSERT_TRUE(world_->until([&] { return in_storage() == 1; }));
@@ -159,7 +159,7 @@ TEST_F(WriteFences, a_removal_ends_the_wait_with_the_last_write) {
     ASSERT_TRUE(world_->until([&] { return done_.has_value() && removed.has_value(); }));
 }
 
-TEST_F(WriteFences, a_lost_connection_leaves_its_writes_in_storage_counted) {
+TEST_F(WriteFences, still_count_the_writes_in_storage_of_a_lost_connection) {
     auto client = world_->client();
     write(*client);
     ASSERT_TRUE(world_->until([&] { return in_storage() == 1; }));
@@ -173,7 +173,7 @@ TEST_F(WriteFences, a_lost_connection_leaves_its_writes_in_storage_counted) {
     ASSERT_TRUE(world_->until([&] { return done_.has_value(); }));
 }
 
-TEST_F(WriteFences, silent_storage_ends_the_wait_with_the_number_of_writes) {
+TEST_F(WriteFences, end_their_wait_for_silent_storage_with_the_number_of_writes) {
     use({.volumes = {.wait = from_ms(300)}});
     auto client = world_->client();
     write(*client);
