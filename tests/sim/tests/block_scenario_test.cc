@@ -8,7 +8,7 @@
 namespace wss::sim {
 namespace {
 
-TEST(BlockScenario, without_faults_every_operation_succeeds) {
+TEST(BlockScenario, completes_every_operation_without_faults) {
     BlockOptions options;
     options.seed = 7;
     options.operations = 2000;
@@ -18,7 +18,7 @@ TEST(BlockScenario, without_faults_every_operation_succeeds) {
     EXPECT_GE(result.operations, 2000u);
 }
 
-TEST(BlockScenario, the_same_seed_gives_the_same_run) {
+TEST(BlockScenario, repeats_the_same_run_for_the_same_seed) {
     BlockOptions options = BlockOptions::draw(11);
     BlockResult first = run_block(options), second = run_block(options);
     EXPECT_EQ(first.trace, second.trace);
@@ -27,7 +27,7 @@ TEST(BlockScenario, the_same_seed_gives_the_same_run) {
     EXPECT_NE(first.trace, other.trace);
 }
 
-TEST(BlockScenario, acknowledged_and_flushed_writes_survive_every_fault) {
+TEST(BlockScenario, keeps_acknowledged_and_flushed_writes_through_every_fault) {
     ASSERT_TRUE(log::set_level("error"));
     for (uint64_t seed = 100; seed < 120; ++seed) {
         BlockResult result = run_block(BlockOptions::draw(seed));

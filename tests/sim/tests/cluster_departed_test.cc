@@ -8,7 +8,7 @@
 namespace wss::sim {
 namespace {
 
-class ClusterDeparted : public ClusterOperator {
+class DepartedEngines : public ClusterOperator {
   protected:
     static constexpr uint64_t kBytes = (kSectors - kLine) * io::SimDisk::kSector;
     static constexpr uint64_t kCut = kLine + 67;  // a sector of the second line, within a sub-block
@@ -54,7 +54,7 @@ class ClusterDeparted : public ClusterOperator {
 
 // ---- A volume that shrank and grew meanwhile -------------------------------------------------------------
 
-TEST_F(ClusterDeparted, return_no_data_beyond_an_end_that_they_did_not_see) {
+TEST_F(DepartedEngines, return_no_data_beyond_an_end_that_they_did_not_see) {
     cut_off(0);
     ASSERT_TRUE(resize(kCut * io::SimDisk::kSector));
     EXPECT_EQ(dirty(), 2u);
@@ -65,7 +65,7 @@ TEST_F(ClusterDeparted, return_no_data_beyond_an_end_that_they_did_not_see) {
     expect_that_all_but_what_was_cut_is_there();
 }
 
-TEST_F(ClusterDeparted, return_no_data_beyond_an_end_if_the_truncated_copy_is_lost_before_its_report) {
+TEST_F(DepartedEngines, return_no_data_beyond_an_end_if_the_truncated_copy_is_lost_before_its_report) {
     cut_off(0);
     world_.cut(node_, *engines_[1].node);
     shrink_and_grow();
@@ -76,7 +76,7 @@ TEST_F(ClusterDeparted, return_no_data_beyond_an_end_if_the_truncated_copy_is_lo
     expect_that_all_but_what_was_cut_is_there();
 }
 
-TEST_F(ClusterDeparted, return_data_written_beyond_a_former_end) {
+TEST_F(DepartedEngines, return_data_written_beyond_a_former_end) {
     shrink_and_grow();
     attach("a", a_);  // the client reads the new size
     ASSERT_EQ(run(a_, Operation::kWrite, kLine, kLine), Outcome::kOk);
@@ -87,9 +87,9 @@ TEST_F(ClusterDeparted, return_data_written_beyond_a_former_end) {
 }
 
 // Both engines are away while the volume shrinks and grows.
-class ClusterDepartedBoth : public ClusterDeparted, public ::testing::WithParamInterface<bool> {};
+class BothDepartedEngines : public DepartedEngines, public ::testing::WithParamInterface<bool> {};
 
-TEST_P(ClusterDepartedBoth, return_no_data_beyond_an_end_that_they_did_not_see) {
+TEST_P(BothDepartedEngines, return_no_data_beyond_an_end_that_they_did_not_see) {
     const bool restarts = GetParam();
     cut_off(0);
     cut_off(1);
@@ -104,11 +104,11 @@ TEST_P(ClusterDepartedBoth, return_no_data_beyond_an_end_that_they_did_not_see) 
     expect_that_all_but_what_was_cut_is_there();
 }
 
-INSTANTIATE_TEST_SUITE_P(Restart, ClusterDepartedBoth, ::testing::Bool());
+INSTANTIATE_TEST_SUITE_P(Restart, BothDepartedEngines, ::testing::Bool());
 
 // ---- A write that failed meanwhile -----------------------------------------------------------------------
 
-TEST_F(ClusterDeparted, do_not_undo_a_failed_write_that_a_reader_may_have_seen) {
+TEST_F(DepartedEngines, do_not_undo_a_failed_write_that_a_reader_may_have_seen) {
     cut_off(0);
     EXPECT_NE(run(a_, Operation::kWrite, 0, kSubBlock), Outcome::kOk);
     const std::string before = seen(0, kSubBlock);
@@ -122,7 +122,7 @@ TEST_F(ClusterDeparted, do_not_undo_a_failed_write_that_a_reader_may_have_seen) 
     EXPECT_EQ(seen(0, kSubBlock), before);
 }
 
-TEST_F(ClusterDeparted, return_a_line_if_the_other_copy_is_lost_before_a_reader_can_see_a_failed_write) {
+TEST_F(DepartedEngines, return_a_line_if_the_other_copy_is_lost_before_a_reader_can_see_a_failed_write) {
     cut_off(0);
     a_.faults.latency_min = a_.faults.latency_max = from_ms(500);
     ASSERT_TRUE(a_.client->begin(Operation::kWrite, 0, kSubBlock));
@@ -136,7 +136,7 @@ TEST_F(ClusterDeparted, return_a_line_if_the_other_copy_is_lost_before_a_reader_
     EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk);
 }
 
-TEST_F(ClusterDeparted, return_a_line_in_which_a_failed_write_changed_no_dirty_data) {
+TEST_F(DepartedEngines, return_a_line_in_which_a_failed_write_changed_no_dirty_data) {
     ASSERT_EQ(run(a_, Operation::kWrite, 2 * kLine, kSubBlock), Outcome::kOk);
     cut_off(0);
     EXPECT_NE(run(a_, Operation::kWrite, 2 * kLine + 2 * kSubBlock, kSubBlock), Outcome::kOk);
@@ -147,11 +147,11 @@ TEST_F(ClusterDeparted, return_a_line_in_which_a_failed_write_changed_no_dirty_d
 
 // ---- Further losses while copies are recovered -----------------------------------------------------------
 
-class ClusterDepartedOfThree : public ClusterDeparted {
+class DepartedEnginesOfThree : public DepartedEngines {
   protected:
     // Each pair of engines shares copies of some lines.
     void SetUp() override {
-        ClusterDeparted::SetUp();
+        DepartedEngines::SetUp();
         engines_.push_back({&world_.add_node("engine2"), nullptr});
         start_engine(engines_.back());
         ASSERT_TRUE(until([&] { return live_engines() == 3; }));
@@ -171,7 +171,7 @@ class ClusterDepartedOfThree : public ClusterDeparted {
     }
 };
 
-TEST_F(ClusterDepartedOfThree, return_data_that_is_lost_after_their_return) {
+TEST_F(DepartedEnginesOfThree, return_data_that_is_lost_after_their_return) {
     write_many(a_);
     lose_two_and_heal_the_first();
     const uint64_t before = lost();
@@ -182,7 +182,7 @@ TEST_F(ClusterDepartedOfThree, return_data_that_is_lost_after_their_return) {
     EXPECT_TRUE(until([&] { return live_engines() == 2; })) << "the engines rejoin";
 }
 
-TEST_F(ClusterDepartedOfThree, return_lines_of_one_volume_while_the_storage_of_another_fails) {
+TEST_F(DepartedEnginesOfThree, return_lines_of_one_volume_while_the_storage_of_another_fails) {
     ASSERT_TRUE(try_create("b", b_, kBytes));
     attach("b", b_);
     set_policy("b", Policy::kBack);
@@ -200,7 +200,7 @@ TEST_F(ClusterDepartedOfThree, return_lines_of_one_volume_while_the_storage_of_a
     ASSERT_TRUE(all_back());
 }
 
-TEST_F(ClusterDepartedOfThree, rejoin_only_once_after_a_loss) {
+TEST_F(DepartedEnginesOfThree, rejoin_only_once_after_a_loss) {
     write_many(a_);
     lose_two_and_heal_the_first();
     kill_engine(engines_[2]);
@@ -215,9 +215,9 @@ TEST_F(ClusterDepartedOfThree, rejoin_only_once_after_a_loss) {
 // ---- A recovery without these engines --------------------------------------------------------------------
 
 // A recovery without an engine must have the same result as its loss while the target runs.
-class ClusterDepartedBefore : public ClusterDeparted, public ::testing::WithParamInterface<bool> {};
+class EnginesDepartedBefore : public DepartedEngines, public ::testing::WithParamInterface<bool> {};
 
-TEST_P(ClusterDepartedBefore, return_data_that_only_they_hold) {
+TEST_P(EnginesDepartedBefore, return_data_that_only_they_hold) {
     const bool recovers = GetParam();  // false: the engine was lost while the target ran
     options_.recovery_grace = from_s(2);
     if (recovers) {
@@ -234,10 +234,10 @@ TEST_P(ClusterDepartedBefore, return_data_that_only_they_hold) {
     for (uint64_t i = 0; i < 2; ++i) EXPECT_EQ(run(a_, Operation::kRead, i * kLine), Outcome::kOk);
 }
 
-INSTANTIATE_TEST_SUITE_P(Recovery, ClusterDepartedBefore, ::testing::Bool());
+INSTANTIATE_TEST_SUITE_P(Recovery, EnginesDepartedBefore, ::testing::Bool());
 
 // A write was in flight when the target ended, and the engine that has its data returns late.
-TEST_F(ClusterDeparted, do_not_apply_a_write_that_preceded_a_recovery_and_was_not_seen_after_it) {
+TEST_F(DepartedEngines, do_not_apply_a_write_that_preceded_a_recovery_and_was_not_seen_after_it) {
     options_.recovery_grace = from_s(2);
     world_.cut(node_, *engines_[1].node);
     ASSERT_TRUE(a_.client->begin(Operation::kWrite, 0, kLine));

@@ -20,7 +20,7 @@ constexpr uint64_t kLine = 128;  // sectors
 constexpr Nanoseconds kLimit = from_s(60);
 
 // A network without faults, one client, and a volume under write-back whose lines are not destaged by age.
-class ClusterEvents : public ::testing::Test {
+class CacheCluster : public ::testing::Test {
   protected:
     struct EngineNode {
         Node* node;
@@ -125,7 +125,7 @@ class ClusterEvents : public ::testing::Test {
     std::unique_ptr<BlockClient> client_;
 };
 
-TEST_F(ClusterEvents, an_engine_that_leaves_during_a_recovery_stays_until_its_dirty_data_is_destaged) {
+TEST_F(CacheCluster, keeps_an_engine_that_leaves_during_a_recovery_until_its_dirty_data_is_destaged) {
     ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
     world_.cut(node_, *engines_[1].node);
     engines_[0].process->leave();
@@ -140,7 +140,7 @@ TEST_F(ClusterEvents, an_engine_that_leaves_during_a_recovery_stays_until_its_di
     EXPECT_EQ(run(Operation::kRead), Outcome::kOk);
 }
 
-TEST_F(ClusterEvents, the_wait_for_engines_begins_when_they_can_join) {
+TEST_F(CacheCluster, waits_for_engines_from_the_time_when_they_can_join) {
     ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
     world_.cut(node_, *engines_[1].node);
     opening_ = from_s(30);  // longer than the target waits for engines
@@ -153,7 +153,7 @@ TEST_F(ClusterEvents, the_wait_for_engines_begins_when_they_can_join) {
     EXPECT_EQ(run(Operation::kRead), Outcome::kOk);
 }
 
-TEST_F(ClusterEvents, an_engine_that_was_lost_during_a_recovery_is_not_awaited_in_the_next_one) {
+TEST_F(CacheCluster, does_not_wait_in_a_recovery_for_an_engine_that_was_lost_during_the_previous_one) {
     ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
     world_.cut(node_, *engines_[1].node);
     restart_target();
@@ -172,7 +172,7 @@ TEST_F(ClusterEvents, an_engine_that_was_lost_during_a_recovery_is_not_awaited_i
 }
 
 // The waiting command's buffers are freed with the connection; ASan reports an access.
-TEST_F(ClusterEvents, a_waiting_command_completes_without_its_client_after_the_client_is_lost) {
+TEST_F(CacheCluster, completes_a_waiting_command_without_its_client_after_the_client_is_lost) {
     ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
     world_.cut(node_, *engines_[1].node);
     restart_target();
@@ -193,7 +193,7 @@ TEST_F(ClusterEvents, a_waiting_command_completes_without_its_client_after_the_c
     EXPECT_TRUE(until([&] { return target_->cache().info().index.operations == 0; }));
 }
 
-TEST_F(ClusterEvents, commands_wait_after_a_recovery_until_superseded_copies_are_erased) {
+TEST_F(CacheCluster, makes_commands_wait_after_a_recovery_until_superseded_copies_are_erased) {
     ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
     restart_target();
     // The change is stable, but the target has not yet been notified. Records that it sends now are lost.
@@ -210,7 +210,7 @@ TEST_F(ClusterEvents, commands_wait_after_a_recovery_until_superseded_copies_are
 
 constexpr uint64_t kLineBytes = kLine * io::SimDisk::kSector;
 
-TEST_F(ClusterEvents, acknowledged_data_in_engines_that_are_away_is_not_read_from_stale_storage) {
+TEST_F(CacheCluster, reads_no_stale_storage_in_place_of_acknowledged_data_in_engines_that_are_away) {
     ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
     isolate();
     EXPECT_EQ(lost(), kLineBytes);
@@ -225,7 +225,7 @@ TEST_F(ClusterEvents, acknowledged_data_in_engines_that_are_away_is_not_read_fro
     EXPECT_TRUE(membership().away.empty());
 }
 
-TEST_F(ClusterEvents, lost_sub_blocks_that_are_rewritten_are_not_undone_when_their_engines_return) {
+TEST_F(CacheCluster, does_not_undo_lost_sub_blocks_that_are_rewritten_when_their_engines_return) {
     ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
     isolate();
     EXPECT_EQ(run(Operation::kWrite, 1, 1), Outcome::kMediumError) << "the rest of the sub-block is away";
@@ -238,7 +238,7 @@ TEST_F(ClusterEvents, lost_sub_blocks_that_are_rewritten_are_not_undone_when_the
     EXPECT_EQ(run(Operation::kRead), Outcome::kOk);
 }
 
-TEST_F(ClusterEvents, lost_data_stays_lost_across_a_restart_of_the_target_and_is_destaged_after_it) {
+TEST_F(CacheCluster, keeps_lost_data_lost_across_a_restart_of_the_target_until_its_engines_return) {
     ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
     ASSERT_EQ(run(Operation::kWrite, kLine), Outcome::kOk);
     isolate();
@@ -256,7 +256,7 @@ TEST_F(ClusterEvents, lost_data_stays_lost_across_a_restart_of_the_target_and_is
 }
 
 // The sub-blocks of one line are lost in two steps, before and after a restart.
-TEST_F(ClusterEvents, a_lost_copy_is_older_than_data_written_after_a_restart) {
+TEST_F(CacheCluster, takes_a_lost_copy_for_older_than_data_written_after_a_restart) {
     for (int i = 0; i < 10; ++i) ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
     isolate();
     ASSERT_TRUE(until([&] { return membership().engines.empty(); }));
@@ -279,7 +279,7 @@ TEST_F(ClusterEvents, a_lost_copy_is_older_than_data_written_after_a_restart) {
     EXPECT_EQ(run(Operation::kRead), Outcome::kOk);
 }
 
-TEST_F(ClusterEvents, an_engine_can_be_removed_while_its_lines_are_continuously_written) {
+TEST_F(CacheCluster, lets_an_engine_be_removed_while_its_lines_are_continuously_written) {
     engines_.push_back({&world_.add_node("engine2"), nullptr});
     engines_.back().process =
         std::make_unique<ClusterEngine>(*engines_.back().node, network_, 4 << 20, "target");
@@ -298,7 +298,7 @@ TEST_F(ClusterEvents, an_engine_can_be_removed_while_its_lines_are_continuously_
     for (uint64_t i = 0; i < kLines; ++i) EXPECT_EQ(run(Operation::kRead, i * kLine), Outcome::kOk);
 }
 
-TEST_F(ClusterEvents, salvage_checks_each_line_once_and_saves_the_membership_once_for_many_lines) {
+TEST_F(CacheCluster, salvages_each_line_with_one_check_and_many_lines_with_one_save_of_the_membership) {
     constexpr uint64_t kLines = 48;
     for (uint64_t i = 0; i < kLines; ++i) ASSERT_EQ(run(Operation::kWrite, i * kLine), Outcome::kOk);
     isolate();
@@ -316,7 +316,7 @@ TEST_F(ClusterEvents, salvage_checks_each_line_once_and_saves_the_membership_onc
     for (uint64_t i = 0; i < kLines; ++i) ASSERT_EQ(run(Operation::kRead, i * kLine), Outcome::kOk);
 }
 
-TEST_F(ClusterEvents, adjacent_dirty_lines_are_destaged_in_one_write) {
+TEST_F(CacheCluster, destages_adjacent_dirty_lines_in_one_write) {
     const uint64_t kTogether = 8, before = disk_.writes();  // half of the destages that may run at a time
     for (uint64_t i = 0; i < 2 * kTogether; ++i) ASSERT_EQ(run(Operation::kWrite, i * kLine), Outcome::kOk);
     ASSERT_EQ(run(Operation::kFlush), Outcome::kOk);
@@ -329,14 +329,14 @@ TEST_F(ClusterEvents, adjacent_dirty_lines_are_destaged_in_one_write) {
     for (uint64_t i = 0; i < 2 * kTogether; ++i) EXPECT_EQ(run(Operation::kRead, i * kLine), Outcome::kOk);
 }
 
-TEST_F(ClusterEvents, adjacent_lines_that_storage_does_not_accept_together_are_written_one_by_one) {
+TEST_F(CacheCluster, writes_adjacent_lines_one_by_one_that_storage_does_not_accept_together) {
     for (uint64_t i = 0; i < 4; ++i) ASSERT_EQ(run(Operation::kWrite, i * kLine), Outcome::kOk);
     disk_.fill(true);
     EXPECT_NE(run(Operation::kFlush), Outcome::kOk);
     EXPECT_TRUE(until([&] { return target_->cache().info().volumes.at(0).counters.destage_errors >= 4; }));
 }
 
-TEST_F(ClusterEvents, salvage_ignores_copies_of_data_that_is_not_lost) {
+TEST_F(CacheCluster, ignores_copies_of_data_that_is_not_lost_during_a_salvage) {
     constexpr uint64_t kClean = 12;
     for (uint64_t i = 1; i <= kClean; ++i) ASSERT_EQ(run(Operation::kRead, i * kLine), Outcome::kOk);
     ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
@@ -350,7 +350,7 @@ TEST_F(ClusterEvents, salvage_ignores_copies_of_data_that_is_not_lost) {
 }
 
 // An earlier acknowledgement would be wrong: after a crash of the target the old copy would undo the write.
-TEST_F(ClusterEvents, a_write_to_a_salvaged_line_is_acknowledged_once_the_salvage_is_recorded) {
+TEST_F(CacheCluster, acknowledges_a_write_to_a_salvaged_line_once_the_salvage_is_recorded) {
     ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
     ASSERT_EQ(run(Operation::kWrite, kLine), Outcome::kOk);
     isolate();
@@ -372,7 +372,7 @@ TEST_F(ClusterEvents, a_write_to_a_salvaged_line_is_acknowledged_once_the_salvag
     EXPECT_EQ(run(Operation::kRead, kLine), Outcome::kOk);
 }
 
-TEST_F(ClusterEvents, a_failed_save_of_the_membership_is_repeated_at_each_tick_until_it_succeeds) {
+TEST_F(CacheCluster, repeats_a_failed_save_of_the_membership_at_each_tick_until_it_succeeds) {
     ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
     membership_.full = true;
     world_.cut(node_, *engines_[1].node);
@@ -388,7 +388,7 @@ TEST_F(ClusterEvents, a_failed_save_of_the_membership_is_repeated_at_each_tick_u
     EXPECT_EQ(client_->last_outcome(), Outcome::kOk);
 }
 
-TEST_F(ClusterEvents, a_target_whose_state_cannot_be_saved_stops_in_time) {
+TEST_F(CacheCluster, lets_a_target_whose_state_cannot_be_saved_stop_in_time) {
     ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
     membership_.full = true;
     stop_target(from_s(60));
@@ -399,7 +399,7 @@ TEST_F(ClusterEvents, a_target_whose_state_cannot_be_saved_stops_in_time) {
     EXPECT_EQ(run(Operation::kRead), Outcome::kOk);
 }
 
-TEST_F(ClusterEvents, lines_that_are_dirty_when_the_target_ends_are_found_by_the_next_one) {
+TEST_F(CacheCluster, lets_the_next_target_find_the_lines_that_are_dirty_when_a_target_ends) {
     ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
     stop_target({});
     EXPECT_EQ(target_->cache_stopped().code(), Code::kTimedOut);
@@ -410,7 +410,7 @@ TEST_F(ClusterEvents, lines_that_are_dirty_when_the_target_ends_are_found_by_the
     EXPECT_EQ(run(Operation::kRead), Outcome::kOk);
 }
 
-TEST_F(ClusterEvents, hits_are_reported_late_and_delay_no_command) {
+TEST_F(CacheCluster, reports_hits_late_and_delays_no_command_by_them) {
     auto held = [&] { return target_->cache().info().index.operations; };
     ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
     ASSERT_EQ(run(Operation::kRead), Outcome::kOk);  // warms up
@@ -433,7 +433,7 @@ TEST_F(ClusterEvents, hits_are_reported_late_and_delay_no_command) {
     EXPECT_LT(world_.now() - begun, from_ms(250)) << "each tick requests it";
 }
 
-TEST_F(ClusterEvents, a_discard_is_acknowledged_once_the_loss_of_the_engine_is_recorded) {
+TEST_F(CacheCluster, acknowledges_a_discard_once_the_loss_of_the_engine_is_recorded) {
     ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
     membership_.stuck = true;
     world_.cut(node_, *engines_[1].node);
@@ -450,7 +450,7 @@ TEST_F(ClusterEvents, a_discard_is_acknowledged_once_the_loss_of_the_engine_is_r
 
 // The client does not reach engine 0, so its hits go through the target. After the loss of that engine the
 // reads continue from storage. Half of the disk's reads return the content as of their start.
-TEST_F(ClusterEvents, reads_in_flight_in_storage_return_data_that_is_destaged_meanwhile) {
+TEST_F(CacheCluster, returns_data_that_is_destaged_meanwhile_to_reads_in_flight_in_storage) {
     constexpr uint64_t kLines = 8;
     for (uint64_t i = 0; i < kLines; ++i) ASSERT_EQ(run(Operation::kWrite, i * kLine), Outcome::kOk);
     ASSERT_EQ(dirty(), kLines);
@@ -477,7 +477,7 @@ TEST_F(ClusterEvents, reads_in_flight_in_storage_return_data_that_is_destaged_me
 
 // One engine has READ the write's data when the client dies; the other has not. Their copies differ in
 // sub-blocks that were dirty before. Nothing is destaged by age.
-TEST_F(ClusterEvents, a_line_whose_copies_may_differ_after_an_abandoned_write_is_destaged_from_one_of_them) {
+TEST_F(CacheCluster, destages_a_line_from_one_of_its_copies_if_they_may_differ_after_an_abandoned_write) {
     ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
     ASSERT_EQ(dirty(), 1u);
     ASSERT_TRUE(until([&] { return attached_engines() == 2; }));
@@ -497,7 +497,7 @@ TEST_F(ClusterEvents, a_line_whose_copies_may_differ_after_an_abandoned_write_is
 
 // The cache has 32 commands here. Two clients of the slow volume begin 16 commands each, which uses all their
 // credits.
-TEST_F(ClusterEvents, a_volume_with_crawling_storage_leaves_cache_commands_to_others) {
+TEST_F(CacheCluster, makes_a_volume_with_crawling_storage_leave_cache_commands_to_others) {
     const io::SimDiskFaults slow{.latency_min = from_ms(200), .latency_max = from_ms(200)};
     io::SimDisk crawling(world_, kSectors * io::SimDisk::kSector, slow);
     BlockShared shared(kSectors);
@@ -528,7 +528,7 @@ TEST_F(ClusterEvents, a_volume_with_crawling_storage_leaves_cache_commands_to_ot
 }
 
 // A read that misses a part of a line holds the whole line until its fill has ended.
-TEST_F(ClusterEvents, a_dirty_line_that_a_slow_read_holds_does_not_block_the_destaging_of_others) {
+TEST_F(CacheCluster, destages_other_lines_while_a_slow_read_holds_a_dirty_one) {
     constexpr uint64_t kFar = 8;
     ASSERT_EQ(run(Operation::kWrite, 0, 8), Outcome::kOk);
     ASSERT_EQ(run(Operation::kWrite, kFar * kLine), Outcome::kOk);
@@ -546,7 +546,7 @@ TEST_F(ClusterEvents, a_dirty_line_that_a_slow_read_holds_does_not_block_the_des
     EXPECT_EQ(shared_.failed, 0u);
 }
 
-class EitherEngine : public ClusterEvents, public ::testing::WithParamInterface<size_t> {};
+class EitherEngine : public CacheCluster, public ::testing::WithParamInterface<size_t> {};
 
 TEST_P(EitherEngine, returns_lost_data_after_the_other_one_has_died) {
     const size_t which = GetParam();
@@ -576,7 +576,7 @@ TEST_P(EitherEngine, may_die_together_with_a_target_that_could_not_record_that_b
 
 INSTANTIATE_TEST_SUITE_P(Died, EitherEngine, ::testing::Values(0u, 1u));
 
-TEST_F(ClusterEvents, lost_data_of_dead_engines_is_kept_until_the_operator_gives_it_up) {
+TEST_F(CacheCluster, keeps_lost_data_of_dead_engines_until_the_operator_gives_it_up) {
     ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
     isolate();
     for (EngineNode& engine : engines_) {

@@ -27,7 +27,7 @@ class ClusterFence : public ClusterOperator {
     std::optional<Status> fenced_;
 };
 
-TEST_F(ClusterFence, read_only_waits_for_a_write_whose_engines_are_silent) {
+TEST_F(ClusterFence, for_read_only_waits_for_a_write_whose_engines_are_silent) {
     begin_slow_write();
     make_read_only();
     world_.run_for(from_ms(100));
@@ -40,7 +40,7 @@ TEST_F(ClusterFence, read_only_waits_for_a_write_whose_engines_are_silent) {
     EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk);
 }
 
-TEST_F(ClusterFence, read_only_waits_for_a_write_whose_initiator_is_gone) {
+TEST_F(ClusterFence, for_read_only_waits_for_a_write_whose_initiator_is_gone) {
     begin_slow_write();
     client_node().crash();
     make_read_only();

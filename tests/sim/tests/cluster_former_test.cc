@@ -8,7 +8,7 @@ namespace {
 using initiator::Operation;
 using initiator::Outcome;
 
-TEST_F(TwoProcesses, a_restarted_target_prefers_the_last_process_even_if_it_joins_later) {
+TEST_F(WithTwoProcesses, a_restarted_target_prefers_the_last_process_even_if_it_joins_later) {
     crash_target_with_dirty_lines();
     disk_.refuse(false);
     world_.cut(node_, storage_node_);
@@ -23,7 +23,7 @@ TEST_F(TwoProcesses, a_restarted_target_prefers_the_last_process_even_if_it_join
     EXPECT_EQ(other_disk_.writes(), 0u) << "the other process does not follow the last one";
 }
 
-TEST_F(TwoProcesses, a_restarted_target_waits_for_the_last_process_while_that_is_cut_off_from_its_disk) {
+TEST_F(WithTwoProcesses, a_restarted_target_waits_for_the_last_process_while_that_is_cut_off_from_its_disk) {
     crash_target_with_dirty_lines();
     disk_.refuse(false);
     disk_.suspend(true);
@@ -36,7 +36,7 @@ TEST_F(TwoProcesses, a_restarted_target_waits_for_the_last_process_while_that_is
     EXPECT_EQ(other_disk_.writes(), 0u) << "the other process does not follow the last one";
 }
 
-TEST_F(TwoProcesses, a_restarted_target_does_not_use_a_former_process_that_joins_before_the_last_one) {
+TEST_F(WithTwoProcesses, a_restarted_target_does_not_use_a_former_process_that_joins_before_the_last_one) {
     serve_from_other();
     node_.crash();
     world_.heal_all();
@@ -51,7 +51,7 @@ TEST_F(TwoProcesses, a_restarted_target_does_not_use_a_former_process_that_joins
     expect_served_by_other();
 }
 
-TEST_F(TwoProcesses, a_restarted_target_gives_the_last_process_time_from_the_offer_of_a_former_one) {
+TEST_F(WithTwoProcesses, a_restarted_target_gives_the_last_process_time_from_the_offer_of_a_former_one) {
     serve_from_other();
     node_.crash();
     world_.heal_all();
@@ -69,7 +69,7 @@ TEST_F(TwoProcesses, a_restarted_target_gives_the_last_process_time_from_the_off
     expect_served_by_other();
 }
 
-TEST_F(TwoProcesses, a_target_does_not_use_a_former_process_while_the_last_one_is_disconnected) {
+TEST_F(WithTwoProcesses, a_target_does_not_use_a_former_process_while_the_last_one_is_disconnected) {
     serve_from_other();
     world_.heal_all();
     ASSERT_TRUE(await(2));
@@ -83,7 +83,7 @@ TEST_F(TwoProcesses, a_target_does_not_use_a_former_process_while_the_last_one_i
     expect_served_by_other();
 }
 
-TEST_F(TwoProcesses, writes_wait_for_the_last_process_after_it_was_disconnected) {
+TEST_F(WithTwoProcesses, writes_wait_for_the_last_process_after_it_was_disconnected) {
     start_engines(2);
     set_policy(cache::Policy::kBack);
     reconnect_first();
@@ -104,10 +104,10 @@ TEST_F(TwoProcesses, writes_wait_for_the_last_process_after_it_was_disconnected)
 }
 
 // The other process served the volume before the first one took its disk, and is cut off from the disk.
-class CutOff : public TwoProcesses {
+class CutOff : public WithTwoProcesses {
   protected:
     void SetUp() override {
-        TwoProcesses::SetUp();
+        WithTwoProcesses::SetUp();
         disk_.succeed(holder(2));
         other_disk_.succeed(holder(1));
     }
@@ -216,7 +216,7 @@ TEST_F(CutOff, a_process_that_has_not_detected_the_loss_of_its_disk_is_replaced_
     EXPECT_GT(other_disk_.writes(), 0u);
 }
 
-TEST_F(TwoProcesses, a_restarted_target_serves_nothing_while_the_last_process_is_cut_off_from_its_disk) {
+TEST_F(WithTwoProcesses, a_restarted_target_serves_nothing_while_the_last_process_is_cut_off_from_its_disk) {
     crash_target_with_dirty_lines();
     disk_.refuse(false);
     disk_.suspend(true);
@@ -272,7 +272,7 @@ TEST_F(CutOff, requests_at_a_process_that_is_replaced_are_repeated) {
 }
 
 // The first write is being destaged to a disk that does not answer.
-TEST_F(TwoProcesses, engines_do_not_acknowledge_a_waiting_write_after_the_disk_was_cut_off) {
+TEST_F(WithTwoProcesses, engines_do_not_acknowledge_a_waiting_write_after_the_disk_was_cut_off) {
     start_engines(2);
     set_policy(cache::Policy::kBack);
     faults_.silent = from_s(8);
@@ -293,7 +293,7 @@ TEST_F(TwoProcesses, engines_do_not_acknowledge_a_waiting_write_after_the_disk_w
 
 // The disk of the last process became smaller while the process was away. The other process had the disk
 // before, and has not noticed that it lost it.
-class DiskShrunkWhileAway : public CutOff {
+class WithADiskShrunkWhileAway : public CutOff {
   protected:
     static constexpr uint64_t kLeft = kSectors / 2 * io::SimDisk::kSector;
 
@@ -330,14 +330,14 @@ class DiskShrunkWhileAway : public CutOff {
     }
 };
 
-TEST_F(DiskShrunkWhileAway, a_former_process_that_is_cut_off_does_not_prevent_a_resize_of_the_volume) {
+TEST_F(WithADiskShrunkWhileAway, a_former_process_that_is_cut_off_does_not_prevent_a_resize_of_the_volume) {
     serve_beside_former();
     other_disk_.suspend(true);
     shrink_while_away();
     expect_served_after_a_resize();
 }
 
-TEST_F(DiskShrunkWhileAway, a_former_process_is_not_used_by_a_restarted_target) {
+TEST_F(WithADiskShrunkWhileAway, a_former_process_is_not_used_by_a_restarted_target) {
     serve_beside_former();
     node_.crash();
     disk_.shrink(kLeft);
@@ -348,7 +348,7 @@ TEST_F(DiskShrunkWhileAway, a_former_process_is_not_used_by_a_restarted_target) 
     EXPECT_EQ(other_->engine().counters().storage_errors, 0u);
 }
 
-TEST_F(DiskShrunkWhileAway, a_former_process_does_not_replace_one_that_was_restarted) {
+TEST_F(WithADiskShrunkWhileAway, a_former_process_does_not_replace_one_that_was_restarted) {
     serve_beside_former();
     world_.cut(node_, *other_node_);
     ASSERT_TRUE(await(1));
@@ -369,7 +369,7 @@ TEST_F(DiskShrunkWhileAway, a_former_process_does_not_replace_one_that_was_resta
     expect_served_after_a_resize();
 }
 
-TEST_F(DiskShrunkWhileAway, engines_acknowledge_no_write_before_the_resize) {
+TEST_F(WithADiskShrunkWhileAway, engines_acknowledge_no_write_before_the_resize) {
     start_engines(2);
     set_policy(cache::Policy::kBack);
     ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);
@@ -383,7 +383,7 @@ TEST_F(DiskShrunkWhileAway, engines_acknowledge_no_write_before_the_resize) {
 
 // Two processes took the disk one after the other. Both are connected when the connection of the last one
 // ends without a report. The first of the two has not yet noticed that it lost the disk.
-class TwoSuccessors : public TwoProcesses {
+class WithTwoSuccessors : public WithTwoProcesses {
   protected:
     void end_last(io::SimDisk& first, io::SimDisk& second) {
         disk_.succeed(holder(1));
@@ -405,11 +405,11 @@ class TwoSuccessors : public TwoProcesses {
     }
 };
 
-TEST_F(TwoSuccessors, the_later_one_is_used_if_it_joins_first) {
+TEST_F(WithTwoSuccessors, the_later_one_is_used_if_it_joins_first) {
     end_last(third_disk_, other_disk_);
 }
 
-TEST_F(TwoSuccessors, the_later_one_is_used_if_it_joins_last) {
+TEST_F(WithTwoSuccessors, the_later_one_is_used_if_it_joins_last) {
     end_last(other_disk_, third_disk_);
 }
 

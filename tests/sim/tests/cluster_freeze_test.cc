@@ -11,7 +11,7 @@ using Direction = wire::CommandRequest::Direction;
 
 class ClusterFreeze : public ClusterOperator {};
 
-TEST_F(ClusterFreeze, a_write_that_arrives_during_the_freeze_for_compare_and_write_does_not_block_it) {
+TEST_F(ClusterFreeze, for_compare_and_write_is_not_blocked_by_a_write_that_arrives_during_it) {
     constexpr uint64_t kLun = 1;
     create_under_write_back();
     ASSERT_EQ(run(a_, Operation::kWrite, 8 * kLine), Outcome::kOk);
@@ -37,7 +37,7 @@ TEST_F(ClusterFreeze, a_write_that_arrives_during_the_freeze_for_compare_and_wri
 
 // If every VERIFY destaged, a check of the whole volume, command by command, would destage the volume once
 // per command.
-TEST_F(ClusterFreeze, verify_destages_only_if_its_range_is_dirty) {
+TEST_F(ClusterFreeze, for_verify_destages_only_if_its_range_is_dirty) {
     create_under_write_back();
     write_lines(2);
     RawSide side(world_, network_);

@@ -64,7 +64,7 @@ class ClusterGrace : public ClusterOperator, public ::testing::WithParamInterfac
 
 INSTANTIATE_TEST_SUITE_P(Reactors, ClusterGrace, ::testing::Values(1u, 2u));
 
-TEST_P(ClusterGrace, engines_that_are_silent_for_five_seconds_cause_no_error) {
+TEST_P(ClusterGrace, lets_engines_that_are_silent_for_five_seconds_cause_no_error) {
     for (EngineNode& engine : engines_) world_.cut(node_, *engine.node);
     const Nanoseconds until_then = world_.now() + from_s(5);
     for (uint64_t i = 0; world_.now() < until_then; ++i) {
@@ -80,7 +80,7 @@ TEST_P(ClusterGrace, engines_that_are_silent_for_five_seconds_cause_no_error) {
     EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
 }
 
-TEST_P(ClusterGrace, commands_that_need_lost_data_wait_and_complete_when_it_returns) {
+TEST_P(ClusterGrace, lets_commands_that_need_lost_data_wait_and_complete_when_it_returns) {
     fall_silent();
     begin_all();
     world_.run_for(from_s(3));
@@ -92,7 +92,7 @@ TEST_P(ClusterGrace, commands_that_need_lost_data_wait_and_complete_when_it_retu
     for (uint64_t i = 0; i < kDirty; ++i) EXPECT_EQ(run(a_, Operation::kRead, i * kLine), Outcome::kOk);
 }
 
-TEST_P(ClusterGrace, waiting_commands_hold_no_buffer) {
+TEST_P(ClusterGrace, lets_waiting_commands_hold_no_buffer) {
     constexpr uint64_t kMany = 20;  // more than the 14 buffers of that size that a volume may hold
     RawSide side(world_, network_);
     RawClient client(side);
@@ -118,7 +118,7 @@ TEST_P(ClusterGrace, waiting_commands_hold_no_buffer) {
     ASSERT_TRUE(side.until([&] { return client.closed(); }));
 }
 
-TEST_P(ClusterGrace, a_waiting_command_is_not_checked_at_each_tick) {
+TEST_P(ClusterGrace, needs_no_check_of_a_waiting_command_at_each_tick) {
     fall_silent();
     begin_all();
     const uint64_t checks = target_->cache().info().waiting_checks;
@@ -127,7 +127,7 @@ TEST_P(ClusterGrace, a_waiting_command_is_not_checked_at_each_tick) {
     EXPECT_EQ(target_->cache().info().waiting_checks, checks);
 }
 
-TEST_P(ClusterGrace, other_lines_and_other_volumes_stay_available) {
+TEST_P(ClusterGrace, leaves_other_lines_and_other_volumes_available) {
     create("b", b_);
     attach("b", b_);
     fall_silent();
@@ -148,7 +148,7 @@ TEST_P(ClusterGrace, other_lines_and_other_volumes_stay_available) {
     EXPECT_EQ(a_.shared.failed, 0u);
 }
 
-TEST_P(ClusterGrace, waiting_commands_fail_when_the_grace_expires) {
+TEST_P(ClusterGrace, fails_waiting_commands_when_it_expires) {
     const Nanoseconds began = world_.now();
     fall_silent();
     begin_all();
@@ -163,7 +163,7 @@ TEST_P(ClusterGrace, waiting_commands_fail_when_the_grace_expires) {
     EXPECT_EQ(waiting(), 0u);
 }
 
-TEST_P(ClusterGrace, the_next_loss_has_its_own_grace) {
+TEST_P(ClusterGrace, begins_anew_at_the_next_loss) {
     fall_silent();
     world_.run_for(from_s(6));
     world_.heal_all();
@@ -178,7 +178,7 @@ TEST_P(ClusterGrace, the_next_loss_has_its_own_grace) {
     EXPECT_EQ(a_.shared.failed, 0u);
 }
 
-TEST_P(ClusterGrace, a_loss_that_was_not_given_up_does_not_shorten_the_grace_of_the_next) {
+TEST_P(ClusterGrace, is_not_shortened_by_an_earlier_loss_that_was_not_given_up) {
     ASSERT_NO_FATAL_FAILURE(lose_all_engines_for_good());
     ASSERT_EQ(run(a_, Operation::kWrite, 8 * kLine), Outcome::kOk);
     const uint64_t failed = a_.shared.failed;
@@ -191,7 +191,7 @@ TEST_P(ClusterGrace, a_loss_that_was_not_given_up_does_not_shorten_the_grace_of_
     EXPECT_EQ(a_.shared.failed, failed);
 }
 
-TEST_P(ClusterGrace, the_next_loss_does_not_extend_an_expired_grace) {
+TEST_P(ClusterGrace, that_has_expired_is_not_extended_by_the_next_loss) {
     ASSERT_NO_FATAL_FAILURE(lose_all_engines_for_good());
     ASSERT_EQ(run(a_, Operation::kWrite, 8 * kLine), Outcome::kOk);
     fall_silent();
@@ -208,7 +208,7 @@ TEST_P(ClusterGrace, the_next_loss_does_not_extend_an_expired_grace) {
     EXPECT_EQ(a_.client->last_outcome(), Outcome::kOk);
 }
 
-TEST_P(ClusterGrace, a_waiting_write_fails_if_the_volume_becomes_read_only_meanwhile) {
+TEST_P(ClusterGrace, fails_a_waiting_write_if_the_volume_becomes_read_only_meanwhile) {
     fall_silent();
     begin(Operation::kWrite, kLine + 1, 1);
     begin(Operation::kWriteZeroes, 9 * kLine, kLine);
@@ -224,7 +224,7 @@ TEST_P(ClusterGrace, a_waiting_write_fails_if_the_volume_becomes_read_only_meanw
     EXPECT_EQ(run(a_, Operation::kRead, kLine), Outcome::kOk);
 }
 
-TEST_P(ClusterGrace, an_initiator_that_loses_access_gets_no_data_after_the_wait) {
+TEST_P(ClusterGrace, gives_no_data_after_the_wait_to_an_initiator_that_loses_access) {
     fall_silent();
     begin(Operation::kRead);
     world_.run_for(from_ms(300));
@@ -237,7 +237,7 @@ TEST_P(ClusterGrace, an_initiator_that_loses_access_gets_no_data_after_the_wait)
     EXPECT_EQ(a_.shared.failed, 1u);
 }
 
-TEST_P(ClusterGrace, removing_the_volume_ends_the_wait) {
+TEST_P(ClusterGrace, ends_when_the_volume_is_removed) {
     fall_silent();
     begin_all();
     std::optional<Status> removed;
@@ -247,7 +247,7 @@ TEST_P(ClusterGrace, removing_the_volume_ends_the_wait) {
     EXPECT_EQ(a_.shared.failed, 5u);
 }
 
-TEST_P(ClusterGrace, a_shrink_ends_the_wait_for_data_beyond_the_end) {
+TEST_P(ClusterGrace, ends_at_a_shrink_for_data_beyond_the_end) {
     fall_silent();
     begin(Operation::kRead, 0, kLine);
     begin(Operation::kRead, 2 * kLine, kLine);
@@ -263,7 +263,7 @@ TEST_P(ClusterGrace, a_shrink_ends_the_wait_for_data_beyond_the_end) {
     EXPECT_EQ(a_.client->last_outcome(), Outcome::kOk);
 }
 
-TEST_P(ClusterGrace, a_stop_does_not_wait_and_the_next_target_completes_the_waiting_commands) {
+TEST_P(ClusterGrace, does_not_delay_a_stop_and_the_next_target_completes_the_waiting_commands) {
     fall_silent();
     begin_all();
     target_->stop();
@@ -275,7 +275,7 @@ TEST_P(ClusterGrace, a_stop_does_not_wait_and_the_next_target_completes_the_wait
     EXPECT_EQ(a_.shared.failed, 0u);
 }
 
-TEST_P(ClusterGrace, the_end_of_a_session_ends_the_wait_of_its_commands) {
+TEST_P(ClusterGrace, ends_with_a_session_for_the_commands_of_that_session) {
     fall_silent();
     begin_all();
     a_.shared.failure = "";
@@ -288,7 +288,7 @@ TEST_P(ClusterGrace, the_end_of_a_session_ends_the_wait_of_its_commands) {
     for (uint64_t i = 2; i < kDirty; ++i) EXPECT_EQ(run(a_, Operation::kRead, i * kLine), Outcome::kOk);
 }
 
-TEST_P(ClusterGrace, a_logout_ends_the_wait_of_its_commands) {
+TEST_P(ClusterGrace, ends_at_a_logout_for_the_commands_of_that_session) {
     RawSide side(world_, network_);
     RawClient client(side);
     client.connect(block::testing::World::login(1, 0));
@@ -306,7 +306,7 @@ TEST_P(ClusterGrace, a_logout_ends_the_wait_of_its_commands) {
     EXPECT_EQ(waiting(), 0u);
 }
 
-TEST_P(ClusterGrace, a_command_that_has_to_wait_on_a_draining_channel_returns_busy) {
+TEST_P(ClusterGrace, returns_busy_to_a_command_that_has_to_wait_on_a_draining_channel) {
     const uint64_t partly_dirty = 8 * kLine;
     ASSERT_EQ(run(a_, Operation::kWrite, partly_dirty, 8), Outcome::kOk);
     RawSide side(world_, network_);
@@ -327,7 +327,7 @@ TEST_P(ClusterGrace, a_command_that_has_to_wait_on_a_draining_channel_returns_bu
     EXPECT_EQ(client.take(read).response.status, wire::kBusy);
 }
 
-TEST_P(ClusterGrace, a_write_during_which_every_engine_is_lost_returns_busy) {
+TEST_P(ClusterGrace, returns_busy_to_a_write_during_which_every_engine_is_lost) {
     RawSide side(world_, network_);
     RawClient client(side);
     client.connect(block::testing::World::login(1, 0));
@@ -342,7 +342,7 @@ TEST_P(ClusterGrace, a_write_during_which_every_engine_is_lost_returns_busy) {
     ASSERT_TRUE(side.until([&] { return client.closed(); }));
 }
 
-TEST_P(ClusterGrace, an_abort_by_the_initiator_ends_the_wait) {
+TEST_P(ClusterGrace, ends_for_a_command_that_the_initiator_aborts) {
     constexpr uint64_t kLun = 1;
     RawSide side(world_, network_);
     RawClient client(side);
@@ -367,7 +367,7 @@ TEST_P(ClusterGrace, an_abort_by_the_initiator_ends_the_wait) {
     ASSERT_TRUE(side.until([&] { return client.closed(); }));
 }
 
-TEST_P(ClusterGrace, giving_up_the_data_ends_the_wait) {
+TEST_P(ClusterGrace, ends_when_the_data_is_given_up) {
     fall_silent();
     begin(Operation::kRead, 4 * kLine - 1, 1);
     world_.run_for(from_ms(300));

@@ -47,7 +47,7 @@ class ClusterIdentity : public ClusterOperator {
     }
 };
 
-TEST_F(ClusterIdentity, given_up_data_does_not_reappear_in_a_volume_that_is_opened_before_the_wipe) {
+TEST_F(ClusterIdentity, keeps_given_up_data_from_reappearing_in_a_volume_that_is_opened_before_the_wipe) {
     restart();
     ASSERT_TRUE(until([&] { return recovered(); }));
     cut_engines();
@@ -60,7 +60,7 @@ TEST_F(ClusterIdentity, given_up_data_does_not_reappear_in_a_volume_that_is_open
     expect_that_nothing_came_back();
 }
 
-TEST_F(ClusterIdentity, deleted_data_does_not_reappear_in_a_volume_that_is_created_before_the_wipe) {
+TEST_F(ClusterIdentity, keeps_deleted_data_from_reappearing_in_a_volume_that_is_created_before_the_wipe) {
     cut_engines();
     remove("a");
     create("a", a_);
@@ -71,7 +71,7 @@ TEST_F(ClusterIdentity, deleted_data_does_not_reappear_in_a_volume_that_is_creat
     expect_that_nothing_came_back();
 }
 
-TEST_F(ClusterIdentity, deleted_data_does_not_reappear_if_the_target_crashes_twice_before_the_wipe) {
+TEST_F(ClusterIdentity, keeps_deleted_data_from_reappearing_if_the_target_crashes_twice_before_the_wipe) {
     create("b", b_);
     attach("b", b_);
     ASSERT_EQ(run(b_, Operation::kWrite), Outcome::kOk);
@@ -90,7 +90,7 @@ TEST_F(ClusterIdentity, deleted_data_does_not_reappear_if_the_target_crashes_twi
     EXPECT_EQ(run(b_, Operation::kRead), Outcome::kOk);
 }
 
-TEST_F(ClusterIdentity, a_volume_uses_write_back_as_soon_as_the_former_one_is_wiped) {
+TEST_F(ClusterIdentity, lets_a_volume_use_write_back_as_soon_as_the_former_one_is_wiped) {
     remove("a");
     create("a", a_);
     attach("a", a_);
@@ -104,7 +104,7 @@ TEST_F(ClusterIdentity, a_volume_uses_write_back_as_soon_as_the_former_one_is_wi
     EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk);
 }
 
-TEST_F(ClusterIdentity, a_deletion_destroys_nothing_before_it_is_recorded) {
+TEST_F(ClusterIdentity, lets_a_deletion_destroy_nothing_before_it_is_recorded) {
     membership_.stuck = true;
     target_->remove_volume("a", [](const Status&) {});
     world_.run_for(from_ms(500));

@@ -13,7 +13,7 @@ class ClusterDefaultPolicy : public ClusterOperator {
     ClusterDefaultPolicy() { options_.default_policy.policy = Policy::kBack; }
 };
 
-TEST_F(ClusterDefaultPolicy, dirty_lines_under_the_default_policy_survive_a_restart) {
+TEST_F(ClusterDefaultPolicy, leaves_dirty_lines_that_survive_a_restart) {
     create("a", a_);
     attach("a", a_);
     for (uint64_t i = 0; i < 8; ++i) ASSERT_EQ(run(a_, Operation::kWrite, i * kLine), Outcome::kOk);
@@ -24,7 +24,7 @@ TEST_F(ClusterDefaultPolicy, dirty_lines_under_the_default_policy_survive_a_rest
     EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
 }
 
-TEST_F(ClusterDefaultPolicy, dirty_lines_survive_a_restart_with_another_default_policy) {
+TEST_F(ClusterDefaultPolicy, may_change_at_a_restart_without_loss_of_dirty_lines) {
     create("a", a_);
     attach("a", a_);
     ASSERT_EQ(run(a_, Operation::kWrite), Outcome::kOk);
@@ -42,7 +42,7 @@ TEST_F(ClusterDefaultPolicy, dirty_lines_survive_a_restart_with_another_default_
 
 // This is the state after a failed start: the target has not yet determined which lines of the volume engines
 // hold.
-TEST_F(ClusterDefaultPolicy, a_stop_during_a_recovery_loses_no_dirty_line_of_a_volume_that_is_not_open) {
+TEST_F(ClusterDefaultPolicy, loses_no_dirty_line_of_a_volume_that_is_not_open_at_a_stop_during_a_recovery) {
     create("a", a_);
     attach("a", a_);
     set_policy("disk", Policy::kThrough);
@@ -61,7 +61,7 @@ TEST_F(ClusterDefaultPolicy, a_stop_during_a_recovery_loses_no_dirty_line_of_a_v
     EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
 }
 
-TEST(CacheDefaultPolicy, write_back_is_refused_without_a_state_file) {
+TEST(CacheDefaultPolicy, of_write_back_is_refused_without_a_state_file) {
     SystemClock clock;
     reactor::Reactor reactor(clock, {.spin = kNever});
     Random random(1);
@@ -74,7 +74,7 @@ TEST(CacheDefaultPolicy, write_back_is_refused_without_a_state_file) {
 
 // ---- Engines that are forgotten --------------------------------------------------------------------------
 
-class ClusterForget : public ClusterOperator {
+class WhileEnginesAreAway : public ClusterOperator {
   protected:
     // "b" is under write-through.
     void SetUp() override {
@@ -98,7 +98,7 @@ class ClusterForget : public ClusterOperator {
     }
 };
 
-TEST_F(ClusterForget, data_that_only_forgotten_engines_hold_is_lost_and_not_read_from_stale_storage) {
+TEST_F(WhileEnginesAreAway, data_that_only_forgotten_engines_hold_is_lost_and_not_read_from_stale_storage) {
     for (EngineNode& engine : engines_) kill_engine(engine);
     restart();
     ASSERT_TRUE(target_->cache().recovering());
@@ -118,7 +118,7 @@ TEST_F(ClusterForget, data_that_only_forgotten_engines_hold_is_lost_and_not_read
     EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk);
 }
 
-TEST_F(ClusterForget, the_engines_that_recovery_waits_for_are_listed_until_they_return) {
+TEST_F(WhileEnginesAreAway, the_engines_that_recovery_waits_for_are_listed_until_they_return) {
     std::vector<uint64_t> identities;
     for (const auto& engine : target_->cache().info().engines) identities.push_back(engine.identity);
     ASSERT_EQ(identities.size(), 2u);
@@ -135,7 +135,7 @@ TEST_F(ClusterForget, the_engines_that_recovery_waits_for_are_listed_until_they_
     EXPECT_TRUE(target_->cache().info().awaited.empty());
 }
 
-TEST_F(ClusterForget, no_data_is_lost_if_a_returned_engine_has_a_copy_of_everything) {
+TEST_F(WhileEnginesAreAway, no_data_is_lost_if_a_returned_engine_has_a_copy_of_everything) {
     kill_engine(engines_[1]);
     restart();
     ASSERT_TRUE(until([&] { return target_->cache().info().engines.size() == 1; }));
@@ -146,7 +146,7 @@ TEST_F(ClusterForget, no_data_is_lost_if_a_returned_engine_has_a_copy_of_everyth
     EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
 }
 
-TEST_F(ClusterForget, engines_present_during_a_forget_are_not_forgotten_when_they_are_lost_later) {
+TEST_F(WhileEnginesAreAway, engines_present_during_a_forget_are_not_forgotten_when_they_are_lost_later) {
     membership_.stuck = true;
     restart();
     ASSERT_TRUE(until([&] { return live_engines() == 2; }));
@@ -158,7 +158,7 @@ TEST_F(ClusterForget, engines_present_during_a_forget_are_not_forgotten_when_the
     EXPECT_EQ(target_->cache().info().volumes.at(1).lost_bytes, 0u);
 }
 
-TEST_F(ClusterForget, commands_of_volumes_without_dirty_lines_do_not_wait_for_a_recovery) {
+TEST_F(WhileEnginesAreAway, commands_of_volumes_without_dirty_lines_do_not_wait_for_a_recovery) {
     world_.cut(node_, *engines_[1].node);
     restart();
     ASSERT_TRUE(until([&] { return target_->cache().info().engines.size() == 1; }));
@@ -176,7 +176,7 @@ TEST_F(ClusterForget, commands_of_volumes_without_dirty_lines_do_not_wait_for_a_
     EXPECT_EQ(run(b_, Operation::kRead), Outcome::kOk);
 }
 
-TEST_F(ClusterForget, a_full_state_disk_and_a_lost_engine_do_not_stop_write_through) {
+TEST_F(WhileEnginesAreAway, a_full_state_disk_and_a_lost_engine_do_not_stop_write_through) {
     ASSERT_EQ(run(b_, Operation::kRead), Outcome::kOk);
     membership_.stuck = true;
     kill_engine(engines_[1]);
@@ -191,7 +191,7 @@ TEST_F(ClusterForget, a_full_state_disk_and_a_lost_engine_do_not_stop_write_thro
 
 // ---- Volumes that are missing at a restart ---------------------------------------------------------------
 
-class ClusterAbsent : public ClusterOperator {
+class AbsentVolume : public ClusterOperator {
   protected:
     void SetUp() override {
         ClusterOperator::SetUp();
@@ -229,7 +229,7 @@ class ClusterAbsent : public ClusterOperator {
     }
 };
 
-TEST_F(ClusterAbsent, dirty_lines_of_an_absent_volume_stay_in_engines_until_it_returns) {
+TEST_F(AbsentVolume, keeps_its_dirty_lines_in_engines_until_it_returns) {
     restart();
     EXPECT_EQ(absent().name, "a");
     EXPECT_EQ(absent().dirty_lines, 4u);
@@ -245,7 +245,7 @@ TEST_F(ClusterAbsent, dirty_lines_of_an_absent_volume_stay_in_engines_until_it_r
     EXPECT_TRUE(until([&] { return !membership().degraded; }));
 }
 
-TEST_F(ClusterAbsent, a_volume_that_is_created_meanwhile_does_not_take_the_place_of_an_absent_one) {
+TEST_F(AbsentVolume, is_not_replaced_by_a_volume_that_is_created_meanwhile) {
     restart();
     create("b", b_);
     attach("b", b_);
@@ -259,7 +259,7 @@ TEST_F(ClusterAbsent, a_volume_that_is_created_meanwhile_does_not_take_the_place
     for (uint64_t i = 0; i < 4; ++i) EXPECT_EQ(run(b_, Operation::kRead, i * kLine), Outcome::kOk);
 }
 
-TEST_F(ClusterAbsent, an_orderly_stop_leaves_lines_of_an_absent_volume_in_engines) {
+TEST_F(AbsentVolume, keeps_its_lines_in_engines_at_an_orderly_stop) {
     restart();
     target_->stop();
     ASSERT_TRUE(until([&] { return target_->stopped(); }));
@@ -270,7 +270,7 @@ TEST_F(ClusterAbsent, an_orderly_stop_leaves_lines_of_an_absent_volume_in_engine
     EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
 }
 
-TEST_F(ClusterAbsent, lines_of_an_absent_volume_are_lost_with_their_engines) {
+TEST_F(AbsentVolume, loses_its_lines_with_their_engines) {
     restart();
     for (EngineNode& engine : engines_) kill_engine(engine);
     ASSERT_TRUE(until([&] { return target_->cache().info().engines.empty(); }));
@@ -280,7 +280,7 @@ TEST_F(ClusterAbsent, lines_of_an_absent_volume_are_lost_with_their_engines) {
     EXPECT_EQ(run(a_, Operation::kRead, 4 * kLine), Outcome::kOk);
 }
 
-TEST_F(ClusterAbsent, only_a_command_destroys_lines_of_an_absent_volume_and_one_flush_fails) {
+TEST_F(AbsentVolume, that_is_given_up_loses_its_lines_for_good_and_fails_one_flush) {
     restart();
     EXPECT_EQ(give_up("b").status().code(), Code::kNotFound);
     ASSERT_TRUE(give_up("a"));
@@ -296,7 +296,7 @@ TEST_F(ClusterAbsent, only_a_command_destroys_lines_of_an_absent_volume_and_one_
     EXPECT_TRUE(until([&] { return membership().given_up.empty(); }));
 }
 
-TEST_F(ClusterAbsent, giving_up_a_name_destroys_no_data_of_another_volume_that_had_it) {
+TEST_F(AbsentVolume, whose_name_another_volume_has_taken_is_not_given_up_by_that_name) {
     restart();
     const std::string former = volume::wwid_text(absent().wwid);
     std::optional<Status> created;
@@ -316,7 +316,7 @@ TEST_F(ClusterAbsent, giving_up_a_name_destroys_no_data_of_another_volume_that_h
     EXPECT_EQ(absent().name, "");
 }
 
-TEST_F(ClusterAbsent, the_full_number_of_volumes_is_cached_in_addition_to_absent_ones) {
+TEST_F(AbsentVolume, leaves_the_full_number_of_cached_volumes_to_others) {
     restart();
     fill_up();
     attach("b", b_);
@@ -327,7 +327,7 @@ TEST_F(ClusterAbsent, the_full_number_of_volumes_is_cached_in_addition_to_absent
     expect_all_read(Outcome::kOk);
 }
 
-TEST_F(ClusterAbsent, clean_volumes_do_not_take_the_place_of_a_dirty_one) {
+TEST_F(AbsentVolume, that_is_dirty_does_not_lose_its_place_to_clean_volumes) {
     world_.cut(node_, *engines_[1].node);
     restart_target();
     fill_up();
@@ -340,7 +340,7 @@ TEST_F(ClusterAbsent, clean_volumes_do_not_take_the_place_of_a_dirty_one) {
     expect_all_read(Outcome::kOk);
 }
 
-TEST_F(ClusterAbsent, a_deleted_volume_is_not_awaited) {
+TEST_F(AbsentVolume, that_was_deleted_is_not_awaited) {
     restart();
     target_->cache().deletions().over(absent().wwid, [] {});
     EXPECT_TRUE(until([&] { return dirty() == 0 && !membership().degraded; }));
@@ -349,7 +349,7 @@ TEST_F(ClusterAbsent, a_deleted_volume_is_not_awaited) {
     EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
 }
 
-TEST_F(ClusterAbsent, giving_up_a_volume_does_not_wipe_the_next_one_with_its_number) {
+TEST_F(AbsentVolume, that_is_given_up_causes_no_wipe_of_the_next_one_with_its_number) {
     options_.default_policy.policy = Policy::kBack;
     restart();
     for (EngineNode& engine : engines_) kill_engine(engine);
@@ -370,7 +370,7 @@ TEST_F(ClusterAbsent, giving_up_a_volume_does_not_wipe_the_next_one_with_its_num
     EXPECT_EQ(dirty(), 1u) << "acknowledged, but not yet destaged";
 }
 
-TEST_F(ClusterAbsent, the_loss_fails_a_flush_of_the_client_and_not_that_of_a_stop) {
+TEST_F(AbsentVolume, that_is_given_up_fails_a_flush_of_the_client_and_not_that_of_a_stop) {
     restart();
     ASSERT_TRUE(give_up("a"));
     bring_back();
@@ -387,7 +387,7 @@ TEST_F(ClusterAbsent, the_loss_fails_a_flush_of_the_client_and_not_that_of_a_sto
     expect_all_read(Outcome::kOk);
 }
 
-TEST_F(ClusterAbsent, the_loss_fails_a_flush_of_the_client_and_not_that_of_a_drain) {
+TEST_F(AbsentVolume, that_is_given_up_fails_a_flush_of_the_client_and_not_that_of_a_drain) {
     restart();
     ASSERT_TRUE(give_up("a"));
     bring_back();
@@ -397,7 +397,7 @@ TEST_F(ClusterAbsent, the_loss_fails_a_flush_of_the_client_and_not_that_of_a_dra
     EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
 }
 
-TEST_F(ClusterAbsent, a_drain_fails_while_engines_have_lines_of_a_volume_that_is_not_open) {
+TEST_F(AbsentVolume, makes_a_drain_fail_while_engines_have_its_lines) {
     restart();
     for (const char* which : {"", "a"}) {
         const Status left = drain(which);
@@ -411,7 +411,7 @@ TEST_F(ClusterAbsent, a_drain_fails_while_engines_have_lines_of_a_volume_that_is
     expect_all_read(Outcome::kOk);
 }
 
-TEST_F(ClusterAbsent, a_drain_fails_while_the_lines_in_engines_are_unknown) {
+TEST_F(AbsentVolume, makes_a_drain_fail_while_the_lines_in_engines_are_unknown) {
     for (EngineNode& engine : engines_) world_.cut(node_, *engine.node);
     restart_target();
     const Status unknown = drain("");
@@ -419,7 +419,7 @@ TEST_F(ClusterAbsent, a_drain_fails_while_the_lines_in_engines_are_unknown) {
     EXPECT_NE(unknown.text().find("waits for the engines"), std::string::npos) << unknown.text();
 }
 
-TEST_F(ClusterAbsent, data_of_a_deleted_volume_does_not_overwrite_the_next_one_of_its_identity) {
+TEST_F(AbsentVolume, that_is_deleted_does_not_overwrite_the_next_one_of_its_identity) {
     world_.cut(node_, *engines_[1].node);
     restart_target();
     create("a", a_);
@@ -440,7 +440,7 @@ TEST_F(ClusterAbsent, data_of_a_deleted_volume_does_not_overwrite_the_next_one_o
     expect_all_read(Outcome::kOk);
 }
 
-TEST_F(ClusterAbsent, a_volume_that_shrank_is_refused_and_keeps_its_lines) {
+TEST_F(AbsentVolume, that_shrank_is_refused_and_keeps_its_lines) {
     struct Small : Volume {
         explicit Small(World& world)
             : Volume(world), half(world, kSectors / 2 * io::SimDisk::kSector, faults) {}
@@ -458,7 +458,7 @@ TEST_F(ClusterAbsent, a_volume_that_shrank_is_refused_and_keeps_its_lines) {
 }
 
 // The engines' data is older than what the other owner may have written.
-TEST_F(ClusterAbsent, a_volume_whose_storage_had_another_owner_is_refused_until_its_lines_are_given_up) {
+TEST_F(AbsentVolume, whose_storage_had_another_owner_is_refused_until_its_lines_are_given_up) {
     ASSERT_GT(dirty(), 0u);
     a_.disk.take_away();
     world_.run_for(from_ms(500));
@@ -479,7 +479,7 @@ TEST_F(ClusterAbsent, a_volume_whose_storage_had_another_owner_is_refused_until_
 }
 
 // The loss is detected when the stop destages, or just before that: the cache has no tick in between.
-TEST_F(ClusterAbsent, a_volume_whose_storage_is_lost_at_a_stop_is_refused_until_its_lines_are_given_up) {
+TEST_F(AbsentVolume, whose_storage_is_lost_at_a_stop_is_refused_until_its_lines_are_given_up) {
     ASSERT_GT(dirty(), 0u);
     a_.disk.take_away();
     target_->stop();
@@ -492,7 +492,7 @@ TEST_F(ClusterAbsent, a_volume_whose_storage_is_lost_at_a_stop_is_refused_until_
 }
 
 // The target ended before it could notice the change of the owner.
-TEST_F(ClusterAbsent, a_volume_that_changed_hands_unnoticed_is_refused_until_its_lines_are_given_up) {
+TEST_F(AbsentVolume, that_changed_hands_unnoticed_is_refused_until_its_lines_are_given_up) {
     ASSERT_GT(dirty(), 0u);
     a_.disk.change_hands();
     for (int restarts = 0; restarts < 2; ++restarts) {
@@ -505,7 +505,7 @@ TEST_F(ClusterAbsent, a_volume_that_changed_hands_unnoticed_is_refused_until_its
     create("a", a_);
 }
 
-TEST_F(ClusterAbsent, a_volume_whose_storage_no_longer_names_an_owner_is_refused_and_its_owner_kept) {
+TEST_F(AbsentVolume, whose_storage_no_longer_names_an_owner_is_refused_and_keeps_its_owner) {
     ASSERT_GT(dirty(), 0u);
     const std::string owner = membership().dirty.begin()->second.ownership;
     ASSERT_FALSE(owner.empty());
@@ -518,8 +518,8 @@ TEST_F(ClusterAbsent, a_volume_whose_storage_no_longer_names_an_owner_is_refused
 }
 
 // Real storage has been silent for so long that another owner may have it.
-TEST_F(ClusterAbsent,
-       a_suspended_volume_neither_serves_reads_from_engines_nor_acknowledges_writes_by_them_alone) {
+TEST_F(AbsentVolume,
+       that_is_suspended_neither_serves_reads_from_engines_nor_acknowledges_writes_by_them_alone) {
     ASSERT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
     auto counters = [&] { return target_->cache().info().volumes.at(1).counters; };
     ASSERT_EQ(run(a_, Operation::kRead), Outcome::kOk);
@@ -539,7 +539,7 @@ TEST_F(ClusterAbsent,
     EXPECT_EQ(dirty(), 1u);
 }
 
-TEST_F(ClusterAbsent, a_volume_whose_storage_had_another_owner_is_opened_if_it_had_no_dirty_lines) {
+TEST_F(AbsentVolume, whose_storage_had_another_owner_is_opened_if_it_had_no_dirty_lines) {
     ASSERT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
     a_.disk.take_away();
     world_.run_for(from_ms(500));
@@ -551,8 +551,7 @@ TEST_F(ClusterAbsent, a_volume_whose_storage_had_another_owner_is_opened_if_it_h
 }
 
 // The loss is recorded because a hanging request may make lines dirty. At the stop no line is dirty.
-TEST_F(ClusterAbsent,
-       a_volume_whose_storage_had_another_owner_is_opened_after_a_stop_that_left_no_dirty_lines) {
+TEST_F(AbsentVolume, whose_storage_had_another_owner_is_opened_after_a_stop_that_left_no_dirty_lines) {
     ASSERT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
     a_.faults.latency_min = a_.faults.latency_max = from_s(10);
     ASSERT_TRUE(a_.client->begin(Operation::kRead, 20 * kLine, kLine));
@@ -570,7 +569,7 @@ TEST_F(ClusterAbsent,
     EXPECT_TRUE(try_create("a", a_));
 }
 
-TEST_F(ClusterAbsent, a_volume_without_dirty_lines_may_shrink) {
+TEST_F(AbsentVolume, without_dirty_lines_may_shrink) {
     a_.client->close();
     ASSERT_TRUE(until([&] { return a_.client->closed(); }));
     target_->stop();

@@ -10,9 +10,9 @@ namespace {
 using block::testing::RawClient;
 using Direction = wire::CommandRequest::Direction;
 
-class ClusterReactors : public ClusterOperator {
+class WithTwoReactors : public ClusterOperator {
   protected:
-    ClusterReactors() { options_.reactors = 2; }
+    WithTwoReactors() { options_.reactors = 2; }
     void SetUp() override {
         ClusterOperator::SetUp();
         create("a", a_);
@@ -37,7 +37,7 @@ class ClusterReactors : public ClusterOperator {
     }
 };
 
-TEST_F(ClusterReactors, engines_answer_reads_of_channels_on_every_reactor) {
+TEST_F(WithTwoReactors, engines_answer_reads_of_channels_on_every_reactor) {
     for (auto& [name, volume] : {std::pair("a", &a_), std::pair("b", &b_)}) {
         ASSERT_EQ(run(*volume, Operation::kWrite), Outcome::kOk);
         EXPECT_TRUE(read_until_delegated(name, *volume)) << name;
@@ -45,7 +45,7 @@ TEST_F(ClusterReactors, engines_answer_reads_of_channels_on_every_reactor) {
     }
 }
 
-TEST_F(ClusterReactors, a_write_is_seen_by_readers_on_the_other_reactor) {
+TEST_F(WithTwoReactors, a_write_is_seen_by_readers_on_the_other_reactor) {
     for (Policy policy : {Policy::kThrough, Policy::kBack, Policy::kAround}) {
         set_policy("b", policy);
         for (uint64_t line = 0; line < 4; ++line)
@@ -61,7 +61,7 @@ TEST_F(ClusterReactors, a_write_is_seen_by_readers_on_the_other_reactor) {
     }
 }
 
-TEST_F(ClusterReactors, a_discard_of_the_second_reactor_waits_for_writes_in_progress) {
+TEST_F(WithTwoReactors, a_discard_of_the_second_reactor_waits_for_writes_in_progress) {
     set_policy("b", Policy::kBack);
     ASSERT_EQ(run(b_, Operation::kWrite), Outcome::kOk);
     ASSERT_EQ(dirty(), 1u);
@@ -76,7 +76,7 @@ TEST_F(ClusterReactors, a_discard_of_the_second_reactor_waits_for_writes_in_prog
     EXPECT_EQ(dirty(), 0u);
 }
 
-TEST_F(ClusterReactors, the_deletion_of_a_volume_ends_the_waiting_commands_of_every_reactor) {
+TEST_F(WithTwoReactors, the_deletion_of_a_volume_ends_the_waiting_commands_of_every_reactor) {
     b_.faults.latency_min = b_.faults.latency_max = from_s(2);
     RawSide side(world_, network_);
     RawClient first(side), second(side);
@@ -106,7 +106,7 @@ TEST_F(ClusterReactors, the_deletion_of_a_volume_ends_the_waiting_commands_of_ev
 }
 
 // A fill may continue after the read was answered, and after its channel is gone.
-TEST_F(ClusterReactors, channels_that_close_leave_no_command_behind) {
+TEST_F(WithTwoReactors, channels_that_close_leave_no_command_behind) {
     for (int round = 0; round < 20; ++round) {
         RawSide side(world_, network_);
         RawClient client(side);

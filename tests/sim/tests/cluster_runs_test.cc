@@ -43,7 +43,7 @@ class Runs : public ClusterOperator {
 };
 
 // The jobs of the run are released before it is written, and are reused for lines with the same numbers.
-TEST_F(Runs, a_run_that_loses_one_of_its_lines_writes_no_data_of_another_run) {
+TEST_F(Runs, that_lose_one_of_their_lines_write_no_data_of_another_run) {
     size_t lost = 0;
     const uint64_t base = find_lines(lost);
     ASSERT_NE(base, UINT64_MAX);
@@ -68,7 +68,7 @@ TEST_F(Runs, a_run_that_loses_one_of_its_lines_writes_no_data_of_another_run) {
 }
 
 // If a line waited, its writers would wait until the silent engine's line is stored.
-TEST_F(Runs, a_line_does_not_wait_for_the_silent_engine_of_another_line_of_its_run) {
+TEST_F(Runs, do_not_make_a_line_wait_for_the_silent_engine_of_another_line) {
     size_t silent = 0;
     const uint64_t base = find_lines(silent);
     ASSERT_NE(base, UINT64_MAX);

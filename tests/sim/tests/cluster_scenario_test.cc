@@ -10,7 +10,7 @@ namespace {
 
 class ClusterWithoutFaults : public ::testing::TestWithParam<cache::Policy> {};
 
-TEST_P(ClusterWithoutFaults, every_operation_succeeds) {
+TEST_P(ClusterWithoutFaults, lets_every_operation_succeed) {
     ClusterOptions options;
     options.seed = 7;
     options.operations = 2000;
@@ -31,7 +31,7 @@ INSTANTIATE_TEST_SUITE_P(Policies, ClusterWithoutFaults,
                                            cache::Policy::kBack));
 
 // The grant is delayed on its way from the target to the engine, while the client is notified at once.
-TEST(ClusterScenario, a_client_does_not_reach_an_engine_before_its_grant) {
+TEST(ClusterScenario, lets_no_client_reach_an_engine_before_its_grant) {
     ClusterOptions options;
     options.operations = 200;
     options.engine_delay = from_ms(5);
@@ -41,7 +41,7 @@ TEST(ClusterScenario, a_client_does_not_reach_an_engine_before_its_grant) {
     EXPECT_GT(result.out_of_band_reads, 0u);
 }
 
-TEST(ClusterScenario, the_same_seed_gives_the_same_run) {
+TEST(ClusterScenario, repeats_the_same_run_for_the_same_seed) {
     ClusterOptions options = ClusterOptions::draw(11);
     ClusterResult first = run_cluster(options), second = run_cluster(options);
     EXPECT_EQ(first.trace, second.trace);
@@ -50,7 +50,7 @@ TEST(ClusterScenario, the_same_seed_gives_the_same_run) {
     EXPECT_NE(first.trace, other.trace);
 }
 
-TEST(ClusterScenario, no_write_is_lost_or_undone_by_faults_that_its_policy_promises_to_survive) {
+TEST(ClusterScenario, loses_or_undoes_no_write_by_faults_that_its_policy_promises_to_survive) {
     ASSERT_TRUE(log::set_level("off"));
     uint64_t fast_path_hits = 0;
     for (uint64_t seed = 100; seed < 125; ++seed) {
@@ -61,9 +61,9 @@ TEST(ClusterScenario, no_write_is_lost_or_undone_by_faults_that_its_policy_promi
     EXPECT_GT(fast_path_hits, 100u) << "most reads must take the fast path";
 }
 
-// ClusterEvents tests this step by step. Here it happens by chance, to several clients at once. Any change of
+// CacheCluster tests this step by step. Here it happens by chance, to several clients at once. Any change of
 // timing changes the events of a seed, so the counts of all seeds are added.
-TEST(ClusterScenario, data_in_engines_that_are_cut_off_is_not_ignored) {
+TEST(ClusterScenario, does_not_ignore_data_in_engines_that_are_cut_off) {
     ASSERT_TRUE(log::set_level("off"));
     uint64_t isolations = 0, lost_refusals = 0;
     for (uint64_t seed : {641215, 641230, 641313, 641333, 641347}) {

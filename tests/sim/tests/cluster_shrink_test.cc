@@ -28,7 +28,7 @@ class ClusterShrink : public ClusterOperator {
     }
 };
 
-TEST_F(ClusterShrink, dirty_data_beyond_the_end_does_not_reappear_when_the_volume_grows) {
+TEST_F(ClusterShrink, lets_no_dirty_data_beyond_the_end_reappear_when_the_volume_grows) {
     ASSERT_TRUE(resize(kCut * io::SimDisk::kSector));
     EXPECT_EQ(dirty(), 2u);
     EXPECT_EQ(run(a_, Operation::kRead, 0, kCut), Outcome::kOk);
@@ -38,7 +38,7 @@ TEST_F(ClusterShrink, dirty_data_beyond_the_end_does_not_reappear_when_the_volum
     expect_that_nothing_came_back();
 }
 
-TEST_F(ClusterShrink, a_flush_waits_until_the_volume_has_adopted_the_smaller_size_of_its_storage) {
+TEST_F(ClusterShrink, makes_a_flush_wait_until_the_volume_has_adopted_the_smaller_size_of_its_storage) {
     a_.disk.shrink(2 * kLine * io::SimDisk::kSector);
     ASSERT_TRUE(a_.client->begin(Operation::kFlush, 0, 0));
     world_.run_for(from_s(3));
@@ -145,7 +145,7 @@ TEST_F(ClusterShrink, waits_for_requests_in_storage_beyond_the_end_and_holds_no_
     EXPECT_TRUE(until([&] { return resized.has_value(); }, from_s(1)) && *resized);
 }
 
-TEST_F(ClusterShrink, dirty_data_beyond_the_end_does_not_reappear_after_a_crash_of_the_target) {
+TEST_F(ClusterShrink, lets_no_dirty_data_beyond_the_end_reappear_after_a_crash_of_the_target) {
     ASSERT_TRUE(resize(kCut * io::SimDisk::kSector));
     restart_target();
     ASSERT_TRUE(try_create("a", a_, kCut * io::SimDisk::kSector));
@@ -154,7 +154,7 @@ TEST_F(ClusterShrink, dirty_data_beyond_the_end_does_not_reappear_after_a_crash_
     expect_that_nothing_came_back();
 }
 
-TEST_F(ClusterShrink, clean_data_beyond_the_end_is_dropped_too) {
+TEST_F(ClusterShrink, drops_clean_data_beyond_the_end_too) {
     ASSERT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
     for (uint64_t i = 0; i < 4; ++i) ASSERT_EQ(run(a_, Operation::kRead, i * kLine), Outcome::kOk);
     ASSERT_TRUE(resize(kLine * io::SimDisk::kSector));
@@ -162,7 +162,7 @@ TEST_F(ClusterShrink, clean_data_beyond_the_end_is_dropped_too) {
 }
 
 // The discard goes to real storage alone, so engines must not keep any data that it covers.
-TEST_F(ClusterShrink, a_discard_waits_for_a_line_that_is_being_truncated) {
+TEST_F(ClusterShrink, makes_a_discard_wait_for_a_line_that_is_being_truncated) {
     set_policy("a", Policy::kThrough);
     ASSERT_EQ(run(a_, Operation::kRead, kLine), Outcome::kOk);
     ASSERT_EQ(target_->cache().info().volumes.at(1).counters.read_hits, 1u) << "engines hold the line";
@@ -179,7 +179,7 @@ TEST_F(ClusterShrink, a_discard_waits_for_a_line_that_is_being_truncated) {
     EXPECT_EQ(run(a_, Operation::kRead, kLine, 8), Outcome::kOk);
 }
 
-TEST_F(ClusterShrink, data_beyond_the_new_end_no_longer_counts_as_lost) {
+TEST_F(ClusterShrink, no_longer_counts_data_beyond_the_new_end_as_lost) {
     for (EngineNode& engine : engines_) kill_engine(engine);
     ASSERT_TRUE(until([&] { return target_->cache().info().engines.empty(); }));
     ASSERT_TRUE(resize(kLine * io::SimDisk::kSector));
@@ -189,7 +189,7 @@ TEST_F(ClusterShrink, data_beyond_the_new_end_no_longer_counts_as_lost) {
     EXPECT_EQ(run(a_, Operation::kRead), Outcome::kMediumError);
 }
 
-TEST_F(ClusterShrink, a_waiting_shrink_excludes_others_until_it_succeeds_or_fails) {
+TEST_F(ClusterShrink, that_waits_excludes_others_until_it_succeeds_or_fails) {
     world_.cut(node_, *engines_[1].node);
     restart_target();
     ASSERT_TRUE(try_create("a", a_, kBytes));
@@ -251,7 +251,7 @@ TEST_F(ClusterShrink, ends_flushes_that_wait_for_lines_that_it_drops) {
 }
 
 // The line is free again, but no longer part of the volume.
-TEST_F(ClusterShrink, commands_that_waited_for_a_line_beyond_the_end_are_out_of_range) {
+TEST_F(ClusterShrink, ends_commands_that_waited_for_a_line_beyond_the_end_as_out_of_range) {
     set_policy("a", Policy::kThrough);
     a_.faults.latency_min = a_.faults.latency_max = from_s(1);
     for (const Operation operation : {Operation::kWrite, Operation::kRead}) {
@@ -269,7 +269,7 @@ TEST_F(ClusterShrink, commands_that_waited_for_a_line_beyond_the_end_are_out_of_
 }
 
 // Storage holds an older write there. Reads may return it or not, but must not change from one to the other.
-TEST_F(ClusterShrink, data_beyond_a_former_end_does_not_change_by_itself) {
+TEST_F(ClusterShrink, lets_no_data_beyond_a_former_end_change_by_itself) {
     ASSERT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
     ASSERT_EQ(run(a_, Operation::kWrite, kLine), Outcome::kOk);
     ASSERT_TRUE(resize(kCut * io::SimDisk::kSector));

@@ -8,11 +8,11 @@ namespace {
 
 constexpr Nanoseconds kSoon = from_s(2);
 
-class ClusterSilent : public ClusterOperator {
+class Silent : public ClusterOperator {
   protected:
     static constexpr uint64_t kBig = 32ULL << 20;  // bytes
     static constexpr uint64_t kSilentLines = 40, kHealthyLines = 8;
-    ClusterSilent() { options_.lost_grace = from_s(15); }
+    Silent() { options_.lost_grace = from_s(15); }
 
     void open(const std::string& name, Volume& volume) {
         create(name, volume);
@@ -61,7 +61,7 @@ class ClusterSilent : public ClusterOperator {
     bool drained_ = false;
 };
 
-TEST_F(ClusterSilent, storage_does_not_hold_up_a_flush_of_another_volume) {
+TEST_F(Silent, storage_does_not_hold_up_a_flush_of_another_volume) {
     dirty_healthy_volume();
     fall_silent();
     world_.run_for(from_ms(100));
@@ -73,7 +73,7 @@ TEST_F(ClusterSilent, storage_does_not_hold_up_a_flush_of_another_volume) {
     }
 }
 
-TEST_F(ClusterSilent, storage_does_not_keep_other_volumes_dirty_when_the_target_stops) {
+TEST_F(Silent, storage_does_not_keep_other_volumes_dirty_when_the_target_stops) {
     dirty_healthy_volume();
     fall_silent();
     world_.run_for(from_s(10));
@@ -86,7 +86,7 @@ TEST_F(ClusterSilent, storage_does_not_keep_other_volumes_dirty_when_the_target_
     EXPECT_FALSE(target_->cache_stopped()) << "lines of the silent volume stay in engines";
 }
 
-TEST_F(ClusterSilent, storage_does_not_keep_other_volumes_dirty_when_the_engines_leave) {
+TEST_F(Silent, storage_does_not_keep_other_volumes_dirty_when_the_engines_leave) {
     dirty_healthy_volume();
     fall_silent();
     world_.run_for(from_s(10));
@@ -95,7 +95,7 @@ TEST_F(ClusterSilent, storage_does_not_keep_other_volumes_dirty_when_the_engines
     EXPECT_EQ(volume("a").counters.destaged_lines, kHealthyLines);
 }
 
-TEST_F(ClusterSilent, part_of_a_volume_does_not_keep_the_other_parts_dirty) {
+TEST_F(Silent, part_of_a_volume_does_not_keep_the_other_parts_dirty) {
     fall_silent(16 << 20, 256 << 10);
     ASSERT_NO_FATAL_FAILURE(dirty_lines_of(big_, 16 << 20, kHealthyLines, 2 << 20));
     target_->cache().drain("big", [](const Status&) {});
@@ -112,7 +112,7 @@ TEST_F(ClusterSilent, part_of_a_volume_does_not_keep_the_other_parts_dirty) {
     }
 }
 
-TEST_F(ClusterSilent, part_of_a_volume_that_is_scattered_does_not_keep_the_other_parts_dirty) {
+TEST_F(Silent, part_of_a_volume_that_is_scattered_does_not_keep_the_other_parts_dirty) {
     open("big", big_);
     big_.faults.silent_end = 16 << 20;
     // One silent line in each 4 MiB; these are the oldest.
@@ -122,7 +122,7 @@ TEST_F(ClusterSilent, part_of_a_volume_that_is_scattered_does_not_keep_the_other
     EXPECT_LT(time_of([&] { return volume("big").counters.destaged_lines == 32; }), kSoon);
 }
 
-TEST_F(ClusterSilent, storage_that_answers_again_gets_all_lines_that_it_missed) {
+TEST_F(Silent, storage_that_answers_again_gets_all_lines_that_it_missed) {
     fall_silent();
     world_.run_for(from_s(200));
     EXPECT_EQ(volume("big").dirty_lines, kSilentLines);
@@ -136,7 +136,7 @@ TEST_F(ClusterSilent, storage_that_answers_again_gets_all_lines_that_it_missed) 
     EXPECT_LT(time_of_flush(big_), kSoon);
 }
 
-TEST_F(ClusterSilent, storage_of_many_volumes_does_not_hold_up_the_remaining_one) {
+TEST_F(Silent, storage_of_many_volumes_does_not_hold_up_the_remaining_one) {
     options_.destages = 2;
     restart_target_alone();
     ASSERT_TRUE(until([&] { return recovered(); }));
@@ -154,7 +154,7 @@ TEST_F(ClusterSilent, storage_of_many_volumes_does_not_hold_up_the_remaining_one
 }
 
 // One job is left. A volume that has used this job must leave it to the other volumes before its next use.
-TEST_F(ClusterSilent, storage_of_many_volumes_does_not_reserve_the_last_job_for_one_of_the_others) {
+TEST_F(Silent, storage_of_many_volumes_does_not_reserve_the_last_job_for_one_of_the_others) {
     options_.destages = 1;
     restart_target_alone();
     ASSERT_TRUE(until([&] { return recovered(); }));
@@ -177,7 +177,7 @@ TEST_F(ClusterSilent, storage_of_many_volumes_does_not_reserve_the_last_job_for_
     retire(std::move(c.client));
 }
 
-TEST_F(ClusterSilent, part_of_a_volume_is_reported_while_the_other_parts_are_destaged) {
+TEST_F(Silent, part_of_a_volume_is_reported_while_the_other_parts_are_destaged) {
     fall_silent(16 << 20, 256 << 10);
     ASSERT_TRUE(until([&] { return !volume("big").last_error.empty(); }, from_s(300)));
     for (int i = 0; i < 20; ++i) {

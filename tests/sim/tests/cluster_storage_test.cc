@@ -8,7 +8,7 @@ namespace {
 using initiator::Operation;
 using initiator::Outcome;
 
-TEST_F(StorageElsewhere, each_initiator_gets_one_error_for_unflushed_writes_that_may_be_lost) {
+TEST_F(WithStorageElsewhere, each_initiator_gets_one_error_for_unflushed_writes_that_may_be_lost) {
     ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);
     restart_storage();
     for (size_t client : {0, 1}) {
@@ -18,7 +18,7 @@ TEST_F(StorageElsewhere, each_initiator_gets_one_error_for_unflushed_writes_that
     EXPECT_EQ(run(0, Operation::kRead), Outcome::kOk);
 }
 
-TEST_F(StorageElsewhere, a_restart_of_its_machine_is_no_loss_if_its_disk_is_stable) {
+TEST_F(WithStorageElsewhere, a_restart_of_its_machine_is_no_loss_if_its_disk_is_stable) {
     disk_.make_stable();
     restart_storage();
     ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);
@@ -27,7 +27,7 @@ TEST_F(StorageElsewhere, a_restart_of_its_machine_is_no_loss_if_its_disk_is_stab
     EXPECT_EQ(run(0, Operation::kRead), Outcome::kOk);
 }
 
-TEST_F(StorageElsewhere, flushed_writes_survive_and_no_loss_is_reported) {
+TEST_F(WithStorageElsewhere, flushed_writes_survive_and_no_loss_is_reported) {
     ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);
     ASSERT_EQ(run(1, Operation::kFlush), Outcome::kOk);
     restart_storage();
@@ -35,7 +35,7 @@ TEST_F(StorageElsewhere, flushed_writes_survive_and_no_loss_is_reported) {
     EXPECT_EQ(run(0, Operation::kRead), Outcome::kOk);
 }
 
-TEST_F(StorageElsewhere, copies_of_writes_that_its_disk_lost_are_not_read) {
+TEST_F(WithStorageElsewhere, copies_of_writes_that_its_disk_lost_are_not_read) {
     Node& node = world_.add_node("engine");
     auto engine = std::make_unique<ClusterEngine>(node, network_, 4 << 20, "target");
     ASSERT_TRUE(engine->start());
@@ -58,7 +58,7 @@ TEST_F(StorageElsewhere, copies_of_writes_that_its_disk_lost_are_not_read) {
 }
 
 // Another process had the storage meanwhile and may have written it, so hits would return old data.
-TEST_F(StorageElsewhere, copies_are_dropped_when_the_volume_of_a_new_process_is_too_small) {
+TEST_F(WithStorageElsewhere, copies_are_dropped_when_the_volume_of_a_new_process_is_too_small) {
     start_engines(2);
     fill_all();
     const uint64_t before = counters().read_hits;
@@ -77,7 +77,7 @@ TEST_F(StorageElsewhere, copies_are_dropped_when_the_volume_of_a_new_process_is_
 }
 
 // The engines' data is older than what the other owner may have written, whichever process has the disk now.
-TEST_F(StorageElsewhere, dirty_lines_are_not_destaged_over_writes_of_another_owner_of_its_disk) {
+TEST_F(WithStorageElsewhere, dirty_lines_are_not_destaged_over_writes_of_another_owner_of_its_disk) {
     make_dirty_without_storage();
     disk_.change_hands();
     storage_node_.restart();
@@ -87,7 +87,7 @@ TEST_F(StorageElsewhere, dirty_lines_are_not_destaged_over_writes_of_another_own
 
 // The loss is detected just before the stop. An owner that is not a target leaves no trace for the next
 // process.
-TEST_F(StorageElsewhere, dirty_lines_are_not_destaged_if_its_disk_is_lost_just_before_a_stop) {
+TEST_F(WithStorageElsewhere, dirty_lines_are_not_destaged_if_its_disk_is_lost_just_before_a_stop) {
     start_engines(2);
     set_policy(cache::Policy::kBack);
     ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);
@@ -102,7 +102,7 @@ TEST_F(StorageElsewhere, dirty_lines_are_not_destaged_if_its_disk_is_lost_just_b
 }
 
 // The target was down while its disk had the other owner.
-TEST_F(StorageElsewhere, a_restarted_target_detects_that_its_disk_had_another_owner) {
+TEST_F(WithStorageElsewhere, a_restarted_target_detects_that_its_disk_had_another_owner) {
     make_dirty_without_storage();
     disk_.change_hands();
     restart_target();
@@ -113,7 +113,7 @@ TEST_F(StorageElsewhere, a_restarted_target_detects_that_its_disk_had_another_ow
 
 // The volume was moved to another process of the same owner. The former process keeps running for its other
 // volumes.
-TEST_F(StorageElsewhere, the_report_of_a_former_process_loses_no_data_however_long_the_last_one_is_away) {
+TEST_F(WithStorageElsewhere, the_report_of_a_former_process_loses_no_data_however_long_the_last_one_is_away) {
     make_dirty_without_storage();
     start_former_storage();
     world_.run_for(cache::RemoteQueue::kAwayMax + from_s(5));
@@ -128,7 +128,7 @@ TEST_F(StorageElsewhere, the_report_of_a_former_process_loses_no_data_however_lo
     EXPECT_TRUE(cache::Membership::parse(membership_.text)->storage_lost.empty());
 }
 
-TEST_F(StorageElsewhere, the_report_of_a_former_process_does_not_block_a_volume_without_dirty_lines) {
+TEST_F(WithStorageElsewhere, the_report_of_a_former_process_does_not_block_a_volume_without_dirty_lines) {
     lose_storage_with_nothing_dirty();
     start_former_storage();
     for (const bool restarts : {false, true}) {
@@ -141,7 +141,7 @@ TEST_F(StorageElsewhere, the_report_of_a_former_process_does_not_block_a_volume_
 }
 
 // Other owners may have written the disk without leaving a trace for the next process.
-TEST_F(StorageElsewhere, a_restarted_target_accepts_the_loss_report_of_the_last_process) {
+TEST_F(WithStorageElsewhere, a_restarted_target_accepts_the_loss_report_of_the_last_process) {
     crash_target_with_dirty_lines();
     disk_.refuse(false);
     disk_.take_away();
@@ -151,7 +151,7 @@ TEST_F(StorageElsewhere, a_restarted_target_accepts_the_loss_report_of_the_last_
 }
 
 // The process may have taken the disk from another owner that is not a target and that left no trace.
-TEST_F(StorageElsewhere, a_process_that_joins_after_the_loss_report_of_the_last_one_gets_no_dirty_lines) {
+TEST_F(WithStorageElsewhere, a_process_that_joins_after_the_loss_report_of_the_last_one_gets_no_dirty_lines) {
     crash_target_with_dirty_lines();
     disk_.take_away();
     restart_target();
@@ -161,7 +161,7 @@ TEST_F(StorageElsewhere, a_process_that_joins_after_the_loss_report_of_the_last_
 }
 
 // The process has not yet checked whether it has lost the volume.
-TEST_F(StorageElsewhere, a_resumed_former_process_causes_no_loss) {
+TEST_F(WithStorageElsewhere, a_resumed_former_process_causes_no_loss) {
     make_dirty_without_storage();
     other_disk_.suspend(true);
     start_other_storage();
@@ -174,7 +174,7 @@ TEST_F(StorageElsewhere, a_resumed_former_process_causes_no_loss) {
     EXPECT_EQ(run(0, Operation::kRead), Outcome::kOk);
 }
 
-class OtherStorage : public StorageElsewhere {
+class OtherStorage : public WithStorageElsewhere {
   protected:
     // The volume of the other process is not used, and commands fail until the right process joins.
     void expect_nothing_lost() {
@@ -219,7 +219,7 @@ TEST_F(OtherStorage, that_has_no_owner_and_is_started_by_mistake_causes_no_loss)
 }
 
 // Dropping would lose acknowledged data without making the volume usable.
-TEST_F(StorageElsewhere, a_reopening_drops_no_lines_while_the_storage_process_has_lost_its_disk) {
+TEST_F(WithStorageElsewhere, a_reopening_drops_no_lines_while_the_storage_process_has_lost_its_disk) {
     make_dirty_without_storage();
     disk_.take_away();
     storage_node_.restart();
@@ -230,7 +230,7 @@ TEST_F(StorageElsewhere, a_reopening_drops_no_lines_while_the_storage_process_ha
     EXPECT_EQ(dirty(), before);
 }
 
-TEST_F(StorageElsewhere, a_reopening_drops_no_lines_while_no_storage_process_is_connected) {
+TEST_F(WithStorageElsewhere, a_reopening_drops_no_lines_while_no_storage_process_is_connected) {
     make_dirty_without_storage();
     disk_.change_hands();
     storage_node_.restart();
@@ -248,7 +248,7 @@ TEST_F(StorageElsewhere, a_reopening_drops_no_lines_while_no_storage_process_is_
 }
 
 // Once the lines are dropped, the awaited owner no longer matters.
-TEST_F(StorageElsewhere, a_reopening_is_not_refused_if_the_storage_process_leaves_after_the_check) {
+TEST_F(WithStorageElsewhere, a_reopening_is_not_refused_if_the_storage_process_leaves_after_the_check) {
     make_dirty_without_storage();
     disk_.change_hands();
     storage_node_.restart();
@@ -261,7 +261,7 @@ TEST_F(StorageElsewhere, a_reopening_is_not_refused_if_the_storage_process_leave
     EXPECT_EQ(dirty(), 0u);
 }
 
-TEST_F(StorageElsewhere, dirty_lines_are_destaged_by_another_process_of_the_same_owner) {
+TEST_F(WithStorageElsewhere, dirty_lines_are_destaged_by_another_process_of_the_same_owner) {
     make_dirty_without_storage();
     restart_target();
     storage_node_.restart();
@@ -270,7 +270,7 @@ TEST_F(StorageElsewhere, dirty_lines_are_destaged_by_another_process_of_the_same
     EXPECT_EQ(run(0, Operation::kRead), Outcome::kOk);
 }
 
-TEST_F(StorageElsewhere, another_owner_of_its_disk_has_no_effect_if_no_line_is_dirty) {
+TEST_F(WithStorageElsewhere, another_owner_of_its_disk_has_no_effect_if_no_line_is_dirty) {
     lose_storage_with_nothing_dirty();
     disk_.change_hands();
     storage_node_.restart();
@@ -281,7 +281,7 @@ TEST_F(StorageElsewhere, another_owner_of_its_disk_has_no_effect_if_no_line_is_d
 }
 
 // This happens when a volume without dirty lines is moved from an image to a file.
-TEST_F(StorageElsewhere, dirty_lines_are_destaged_to_a_disk_without_an_owner_after_another_disk_had_one) {
+TEST_F(WithStorageElsewhere, dirty_lines_are_destaged_to_a_disk_without_an_owner_after_another_disk_had_one) {
     lose_storage_with_nothing_dirty();
     disk_.forget_owners();
     storage_node_.restart();
@@ -295,12 +295,12 @@ TEST_F(StorageElsewhere, dirty_lines_are_destaged_to_a_disk_without_an_owner_aft
     EXPECT_TRUE(until([&] { return dirty() == 0; }));
 }
 
-class FewSlots : public StorageElsewhere {
+class WithFewSlots : public WithStorageElsewhere {
   protected:
-    FewSlots() { options_.line_bytes = 256 << 10; }
+    WithFewSlots() { options_.line_bytes = 256 << 10; }
 };
 
-TEST_F(FewSlots, a_slot_is_reused_after_its_fill_was_discarded_because_storage_lost_data) {
+TEST_F(WithFewSlots, a_slot_is_reused_after_its_fill_was_discarded_because_storage_lost_data) {
     ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk) << "something to lose";
     Node& node = world_.add_node("engine");
     // The cut makes the target serve the engine's fills.
@@ -333,7 +333,7 @@ TEST_F(FewSlots, a_slot_is_reused_after_its_fill_was_discarded_because_storage_l
     EXPECT_TRUE(until([&] { return counters().fills > 0; }));
 }
 
-TEST_F(StorageElsewhere, fills_and_destages_do_not_cross_the_target) {
+TEST_F(WithStorageElsewhere, fills_and_destages_do_not_cross_the_target) {
     start_engines(2);
     fill_all();
     const cache::CacheCounters filled = counters();
@@ -351,7 +351,7 @@ TEST_F(StorageElsewhere, fills_and_destages_do_not_cross_the_target) {
     EXPECT_EQ(run(1, Operation::kRead), Outcome::kOk);
 }
 
-TEST_F(StorageElsewhere, read_ahead_does_not_pass_through_the_target) {
+TEST_F(WithStorageElsewhere, read_ahead_does_not_pass_through_the_target) {
     start_engines(2);
     for (uint64_t at = 0; at < 16 * 128; at += 128) {
         ASSERT_TRUE(clients_[0]->begin_read(at, 128));
@@ -364,7 +364,7 @@ TEST_F(StorageElsewhere, read_ahead_does_not_pass_through_the_target) {
     EXPECT_EQ(bytes_with_target(), 0u);
 }
 
-TEST_F(StorageElsewhere, the_target_relays_data_for_an_engine_that_the_storage_process_does_not_reach) {
+TEST_F(WithStorageElsewhere, the_target_relays_data_for_an_engine_that_the_storage_process_does_not_reach) {
     start_engines(2);
     for (Node* engine : engine_nodes_) world_.cut(storage_node_, *engine);
     set_policy(cache::Policy::kBack);
@@ -381,7 +381,7 @@ TEST_F(StorageElsewhere, the_target_relays_data_for_an_engine_that_the_storage_p
     EXPECT_EQ(counters().upkeep_direct_bytes, 65536u);
 }
 
-TEST_F(StorageElsewhere,
+TEST_F(WithStorageElsewhere,
        an_engine_that_is_cut_off_while_it_destages_does_not_change_data_that_is_written_later) {
     start_engines(3);
     set_policy(cache::Policy::kBack);
@@ -408,9 +408,9 @@ TEST_F(StorageElsewhere,
 }
 
 // Eight staging buffers, each as long as a line: the minimum.
-class FewStagingBuffers : public StorageElsewhere {
+class WithFewStagingBuffers : public WithStorageElsewhere {
   protected:
-    FewStagingBuffers() {
+    WithFewStagingBuffers() {
         options_.line_bytes = 256 << 10;
         storage_memory_ = 4 << 20;
     }
@@ -423,7 +423,7 @@ class FewStagingBuffers : public StorageElsewhere {
 // SB1. WRITEs of an engine into staging buffers are in flight while the target drops the engine. The
 // storage is notified late, as it is cut off from the target by then. Meanwhile destages of other engines
 // fill the remaining buffers, and their data waits there until the storage is notified.
-TEST_F(FewStagingBuffers, late_writes_of_a_lost_engine_do_not_reach_the_disk_as_data_of_other_lines) {
+TEST_F(WithFewStagingBuffers, late_writes_of_a_lost_engine_do_not_reach_the_disk_as_data_of_other_lines) {
     start_engines(3);
     Node& lost = *engine_nodes_[0];
     set_policy(cache::Policy::kBack);
@@ -455,14 +455,14 @@ TEST_F(FewStagingBuffers, late_writes_of_a_lost_engine_do_not_reach_the_disk_as_
     }
 }
 
-TEST_F(StorageElsewhere, real_storage_is_not_removed_by_a_command_for_engines) {
+TEST_F(WithStorageElsewhere, real_storage_is_not_removed_by_a_command_for_engines) {
     for (uint32_t index = 0; index < 4; ++index) EXPECT_FALSE(target_->cache().remove_engine(index)) << index;
     world_.run_for(from_s(1));
     EXPECT_TRUE(joined());
     EXPECT_EQ(run(0, Operation::kRead), Outcome::kOk);
 }
 
-TEST_F(StorageElsewhere, commands_wait_for_storage_that_was_cut_off_and_fail_if_the_cut_lasts) {
+TEST_F(WithStorageElsewhere, commands_wait_for_storage_that_was_cut_off_and_fail_if_the_cut_lasts) {
     ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);
     world_.cut(node_, storage_node_);
     ASSERT_TRUE(until([&] { return !joined(); }));

@@ -10,10 +10,10 @@ using initiator::Outcome;
 
 // The other process had the disk later than the last one, but does not follow it: a third party may have had
 // the disk in between, and may have written it.
-class ChainBroken : public TwoProcesses {
+class WithABrokenChain : public WithTwoProcesses {
   protected:
     void SetUp() override {
-        TwoProcesses::SetUp();
+        WithTwoProcesses::SetUp();
         other_disk_.succeed(holder(2, 2));
     }
     void leave_dirty() {
@@ -36,7 +36,7 @@ class ChainBroken : public TwoProcesses {
     }
 };
 
-TEST_F(ChainBroken, a_later_process_gets_no_dirty_lines_from_a_restarted_target) {
+TEST_F(WithABrokenChain, a_later_process_gets_no_dirty_lines_from_a_restarted_target) {
     crash_target_with_dirty_lines();
     disk_.refuse(false);
     world_.cut(node_, storage_node_);
@@ -49,7 +49,7 @@ TEST_F(ChainBroken, a_later_process_gets_no_dirty_lines_from_a_restarted_target)
     expect_lost_untouched();
 }
 
-TEST_F(ChainBroken, a_later_process_gets_no_dirty_lines_while_the_last_one_is_briefly_disconnected) {
+TEST_F(WithABrokenChain, a_later_process_gets_no_dirty_lines_while_the_last_one_is_briefly_disconnected) {
     leave_dirty();
     world_.cut(node_, storage_node_);
     ASSERT_TRUE(await(0));
@@ -61,7 +61,7 @@ TEST_F(ChainBroken, a_later_process_gets_no_dirty_lines_while_the_last_one_is_br
     expect_lost_untouched();
 }
 
-TEST_F(ChainBroken, a_later_process_gets_no_dirty_lines_while_the_last_one_is_cut_off_from_its_disk) {
+TEST_F(WithABrokenChain, a_later_process_gets_no_dirty_lines_while_the_last_one_is_cut_off_from_its_disk) {
     crash_target_with_dirty_lines();
     disk_.refuse(false);
     disk_.suspend(true);
@@ -71,7 +71,7 @@ TEST_F(ChainBroken, a_later_process_gets_no_dirty_lines_while_the_last_one_is_cu
 }
 
 // The last process is cut off from its disk, and would never report the loss.
-TEST_F(ChainBroken, a_volume_is_lost_soon_after_a_later_process_joins) {
+TEST_F(WithABrokenChain, a_volume_is_lost_soon_after_a_later_process_joins) {
     start_engines(2);
     reconnect_first();
     fill_all();
@@ -87,7 +87,7 @@ TEST_F(ChainBroken, a_volume_is_lost_soon_after_a_later_process_joins) {
     EXPECT_EQ(other_disk_.writes(), 0u);
 }
 
-TEST_F(ChainBroken, a_volume_with_dirty_lines_is_lost_soon_after_a_later_process_joins) {
+TEST_F(WithABrokenChain, a_volume_with_dirty_lines_is_lost_soon_after_a_later_process_joins) {
     leave_dirty();
     start_other_storage_alone();
     world_.run_for(from_s(4));
@@ -97,7 +97,7 @@ TEST_F(ChainBroken, a_volume_with_dirty_lines_is_lost_soon_after_a_later_process
 }
 
 // The target closes no connection: the last process may serve other volumes.
-TEST_F(ChainBroken, the_last_process_keeps_its_connection) {
+TEST_F(WithABrokenChain, the_last_process_keeps_its_connection) {
     leave_dirty();
     start_other_storage_alone();
     ASSERT_TRUE(await(2));
@@ -106,7 +106,7 @@ TEST_F(ChainBroken, the_last_process_keeps_its_connection) {
     expect_lost_untouched();
 }
 
-TEST_F(ChainBroken, a_later_process_gets_no_dirty_lines_of_one_that_was_killed) {
+TEST_F(WithABrokenChain, a_later_process_gets_no_dirty_lines_of_one_that_was_killed) {
     leave_dirty();
     storage_node_.crash();
     retire(std::move(storage_));
@@ -117,13 +117,13 @@ TEST_F(ChainBroken, a_later_process_gets_no_dirty_lines_of_one_that_was_killed) 
 }
 
 // Initiators may use data of the volume that a third party has changed.
-TEST_F(ChainBroken, a_volume_without_dirty_lines_is_lost_too) {
+TEST_F(WithABrokenChain, a_volume_without_dirty_lines_is_lost_too) {
     replace_first_without_dirty_lines();
     expect_suspended();
     EXPECT_NE(trouble().find("others may have written it in between"), std::string::npos) << trouble();
 }
 
-TEST_F(ChainBroken, a_restarted_target_without_dirty_lines_uses_the_later_process) {
+TEST_F(WithABrokenChain, a_restarted_target_without_dirty_lines_uses_the_later_process) {
     start_engines(2);
     reconnect_first();
     storage_node_.crash();
@@ -137,7 +137,7 @@ TEST_F(ChainBroken, a_restarted_target_without_dirty_lines_uses_the_later_proces
 
 // Both processes have the same --join, and the chain has no gap. A process with another --join was in
 // between, and initiators may use data that it has changed.
-TEST_F(TwoProcesses, a_volume_without_dirty_lines_is_lost_if_another_owner_was_in_the_chain) {
+TEST_F(WithTwoProcesses, a_volume_without_dirty_lines_is_lost_if_another_owner_was_in_the_chain) {
     other_disk_.succeed(holder(3));
     other_disk_.change_hands();
     replace_first_without_dirty_lines();
@@ -148,10 +148,10 @@ TEST_F(TwoProcesses, a_volume_without_dirty_lines_is_lost_if_another_owner_was_i
 }
 
 // The last process runs, and has not noticed that its disk was taken. The later process is gone.
-class LaterProcessGone : public ChainBroken {
+class WithTheLaterProcessGone : public WithABrokenChain {
   protected:
     void SetUp() override {
-        ChainBroken::SetUp();
+        WithABrokenChain::SetUp();
         start_engines(2);
         reconnect_first();
         start_other_storage_alone();
@@ -163,11 +163,11 @@ class LaterProcessGone : public ChainBroken {
     }
 };
 
-TEST_F(LaterProcessGone, a_volume_is_not_reopened_with_the_last_process) {
+TEST_F(WithTheLaterProcessGone, a_volume_is_not_reopened_with_the_last_process) {
     EXPECT_EQ(give_up_for_a_reopening().code(), Code::kRefused);
 }
 
-TEST_F(LaterProcessGone, a_restarted_target_does_not_use_the_last_process) {
+TEST_F(WithTheLaterProcessGone, a_restarted_target_does_not_use_the_last_process) {
     restart_target();
     ASSERT_TRUE(await(1));
     EXPECT_NE(run(0, Operation::kWrite), Outcome::kOk);
@@ -176,16 +176,16 @@ TEST_F(LaterProcessGone, a_restarted_target_does_not_use_the_last_process) {
 }
 
 // The process that took the disk from the last one has lost it since.
-class SuccessorLost : public ChainBroken {
+class WithTheSuccessorLost : public WithABrokenChain {
   protected:
     void SetUp() override {
-        ChainBroken::SetUp();
+        WithABrokenChain::SetUp();
         other_disk_.succeed(holder(2));
         other_disk_.take_away();
     }
 };
 
-TEST_F(SuccessorLost, engines_serve_nothing_while_the_last_process_is_cut_off_from_its_disk) {
+TEST_F(WithTheSuccessorLost, engines_serve_nothing_while_the_last_process_is_cut_off_from_its_disk) {
     crash_target_with_dirty_lines();
     disk_.refuse(false);
     disk_.suspend(true);
@@ -197,7 +197,7 @@ TEST_F(SuccessorLost, engines_serve_nothing_while_the_last_process_is_cut_off_fr
     expect_lost();
 }
 
-TEST_F(SuccessorLost, engines_serve_nothing_while_the_last_process_is_away) {
+TEST_F(WithTheSuccessorLost, engines_serve_nothing_while_the_last_process_is_away) {
     leave_dirty();
     world_.cut(node_, storage_node_);
     ASSERT_TRUE(await(0));
@@ -208,7 +208,7 @@ TEST_F(SuccessorLost, engines_serve_nothing_while_the_last_process_is_away) {
     expect_lost();
 }
 
-TEST_F(SuccessorLost, a_volume_continues_with_the_process_that_took_the_disk_from_it) {
+TEST_F(WithTheSuccessorLost, a_volume_continues_with_the_process_that_took_the_disk_from_it) {
     third_disk_.succeed(holder(3));
     leave_dirty();
     world_.cut(node_, storage_node_);
@@ -223,7 +223,7 @@ TEST_F(SuccessorLost, a_volume_continues_with_the_process_that_took_the_disk_fro
 }
 
 // The process that took the disk from the last one belongs to another owner, which has returned the disk.
-TEST_F(SuccessorLost, a_volume_continues_with_the_next_successor_if_the_lost_one_had_another_owner) {
+TEST_F(WithTheSuccessorLost, a_volume_continues_with_the_next_successor_if_the_lost_one_had_another_owner) {
     other_disk_.change_hands();
     third_disk_.succeed(holder(3));
     leave_dirty();
@@ -237,7 +237,7 @@ TEST_F(SuccessorLost, a_volume_continues_with_the_next_successor_if_the_lost_one
     EXPECT_EQ(trouble(), "");
 }
 
-TEST_F(SuccessorLost, a_volume_is_lost_if_the_process_after_it_does_not_follow_it_and_joins_first) {
+TEST_F(WithTheSuccessorLost, a_volume_is_lost_if_the_process_after_it_does_not_follow_it_and_joins_first) {
     third_disk_.succeed(holder(3, 3));
     leave_dirty();
     storage_node_.crash();
@@ -251,7 +251,7 @@ TEST_F(SuccessorLost, a_volume_is_lost_if_the_process_after_it_does_not_follow_i
 }
 
 // The successor has not noticed that it lost the disk. The third process does not follow it.
-TEST_F(SuccessorLost, a_volume_is_lost_even_if_the_successor_has_not_noticed_its_loss) {
+TEST_F(WithTheSuccessorLost, a_volume_is_lost_even_if_the_successor_has_not_noticed_its_loss) {
     other_disk_.give_back();
     third_disk_.succeed(holder(3, 3));
     leave_dirty();
@@ -266,7 +266,7 @@ TEST_F(SuccessorLost, a_volume_is_lost_even_if_the_successor_has_not_noticed_its
 }
 
 // The operator has moved the volume to storage without holders, and starts a process of the former storage.
-TEST_F(TwoProcesses, a_process_is_not_replaced_by_one_with_the_former_storage_of_the_volume) {
+TEST_F(WithTwoProcesses, a_process_is_not_replaced_by_one_with_the_former_storage_of_the_volume) {
     disk_.succeed(holder(1));
     start_engines(2);
     reconnect_first();
@@ -288,7 +288,7 @@ TEST_F(TwoProcesses, a_process_is_not_replaced_by_one_with_the_former_storage_of
     EXPECT_EQ(third_disk_.writes(), 0u);
 }
 
-TEST_F(TwoProcesses, dirty_lines_for_storage_without_an_owner_are_not_destaged_to_storage_that_has_one) {
+TEST_F(WithTwoProcesses, dirty_lines_for_storage_without_an_owner_are_not_destaged_to_storage_that_has_one) {
     disk_.forget_owners();
     reconnect_first();
     crash_target_with_dirty_lines();
@@ -302,7 +302,8 @@ TEST_F(TwoProcesses, dirty_lines_for_storage_without_an_owner_are_not_destaged_t
     EXPECT_NE(trouble().find("another owner"), std::string::npos) << trouble();
 }
 
-TEST_F(ChainBroken, engines_serve_nothing_when_a_later_process_has_lost_the_disk_and_the_last_one_is_away) {
+TEST_F(WithABrokenChain,
+       engines_serve_nothing_when_a_later_process_has_lost_the_disk_and_the_last_one_is_away) {
     leave_dirty();
     world_.cut(node_, storage_node_);
     ASSERT_TRUE(await(0));

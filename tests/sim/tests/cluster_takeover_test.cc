@@ -9,7 +9,7 @@ using initiator::Operation;
 using initiator::Outcome;
 
 // Two processes of one chain of successors, like Ceph's storage processes with the same --join.
-class TakenOver : public StorageElsewhere {
+class TakenOver : public WithStorageElsewhere {
   protected:
     static constexpr io::Succession kFirst = holder(1), kSecond = holder(2);
     // The first process serves the volume, and its disk lacks the engines' dirty data.

@@ -11,7 +11,7 @@ namespace {
 using initiator::Operation;
 using initiator::Outcome;
 
-class Unjoined : public StorageElsewhere {
+class VolumeWithUnjoinedStorage : public WithStorageElsewhere {
   protected:
     void restart_without_storage() {
         storage_node_.crash();
@@ -30,7 +30,7 @@ class Unjoined : public StorageElsewhere {
 };
 
 // The volume is not recorded as dirty, so its owner is not known.
-TEST_F(Unjoined, acknowledges_no_write_by_engines_alone) {
+TEST_F(VolumeWithUnjoinedStorage, acknowledges_no_write_by_engines_alone) {
     start_engines(2);
     restart_without_storage();
     set_policy(cache::Policy::kBack);
@@ -40,7 +40,7 @@ TEST_F(Unjoined, acknowledges_no_write_by_engines_alone) {
     EXPECT_EQ(run(0, Operation::kWrite), Outcome::kOk);
 }
 
-TEST_F(Unjoined, acknowledges_no_write_by_engines_alone_for_a_known_owner) {
+TEST_F(VolumeWithUnjoinedStorage, acknowledges_no_write_by_engines_alone_for_a_known_owner) {
     start_engines(2);
     set_policy(cache::Policy::kBack);
     ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);
@@ -52,7 +52,7 @@ TEST_F(Unjoined, acknowledges_no_write_by_engines_alone_for_a_known_owner) {
 }
 
 // The process had reported that Ceph does not answer it.
-TEST_F(Unjoined, answers_no_read_from_dirty_lines) {
+TEST_F(VolumeWithUnjoinedStorage, answers_no_read_from_dirty_lines) {
     start_engines(2);
     set_policy(cache::Policy::kBack);
     disk_.refuse(true);

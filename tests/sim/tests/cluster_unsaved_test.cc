@@ -6,7 +6,7 @@
 namespace wss::sim {
 namespace {
 
-class ClusterUnsaved : public ClusterOperator {
+class WithUnsavedState : public ClusterOperator {
   protected:
     void SetUp() override {
         ClusterOperator::SetUp();
@@ -30,7 +30,7 @@ class ClusterUnsaved : public ClusterOperator {
     static constexpr uint64_t kLines = 4;
 };
 
-TEST_F(ClusterUnsaved, given_up_lines_do_not_overwrite_later_writes) {
+TEST_F(WithUnsavedState, given_up_lines_do_not_overwrite_later_writes) {
     restart_target();
     ASSERT_TRUE(until([&] { return recovered() && !target_->cache().info().absent.empty(); }));
     membership_.full = true;
@@ -56,7 +56,7 @@ TEST_F(ClusterUnsaved, given_up_lines_do_not_overwrite_later_writes) {
     EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk);
 }
 
-TEST_F(ClusterUnsaved, a_policy_that_cannot_be_recorded_for_the_next_start_is_refused) {
+TEST_F(WithUnsavedState, a_policy_that_cannot_be_recorded_for_the_next_start_is_refused) {
     membership_.full = true;
     const Status refused = try_policy("a", Policy::kThrough);
     EXPECT_FALSE(refused);
@@ -72,7 +72,7 @@ TEST_F(ClusterUnsaved, a_policy_that_cannot_be_recorded_for_the_next_start_is_re
     expect_that_it_goes_on();
 }
 
-TEST_F(ClusterUnsaved, a_stop_reports_that_the_membership_could_not_be_saved) {
+TEST_F(WithUnsavedState, a_stop_reports_that_the_membership_could_not_be_saved) {
     membership_.full = true;
     a_.disk.take_away();
     world_.run_for(from_s(1));
@@ -82,14 +82,14 @@ TEST_F(ClusterUnsaved, a_stop_reports_that_the_membership_could_not_be_saved) {
     a_.shared.model.crash();
 }
 
-TEST_F(ClusterUnsaved, a_stop_succeeds_if_only_its_last_record_cannot_be_saved) {
+TEST_F(WithUnsavedState, a_stop_succeeds_if_only_its_last_record_cannot_be_saved) {
     ASSERT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
     membership_.full = true;
     EXPECT_TRUE(stop());
 }
 
 // This happens with a thin pool, where only discards free space.
-TEST_F(ClusterUnsaved, full_storage_does_not_prevent_discards_of_clean_blocks) {
+TEST_F(WithUnsavedState, full_storage_does_not_prevent_discards_of_clean_blocks) {
     a_.disk.fill(true);
     EXPECT_EQ(run(a_, Operation::kDiscard, 8 * kLine), Outcome::kOk);
     EXPECT_EQ(run(a_, Operation::kDiscard, 0), Outcome::kNoSpace) << "this line must be destaged first";

@@ -120,7 +120,7 @@ class HostileEngine final : public cache::RecordLinkOwner {
 
 constexpr uint32_t kLineBytes = 65536;
 
-class HostileEngineTest : public ::testing::Test {
+class HostileEngines : public ::testing::Test {
   protected:
     void SetUp() override {
         ASSERT_TRUE(log::set_level(getenv("WSS_LOG") != nullptr ? getenv("WSS_LOG") : "off"));

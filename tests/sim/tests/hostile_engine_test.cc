@@ -10,7 +10,7 @@
 namespace wss::sim {
 namespace {
 
-TEST_F(HostileEngineTest, target_closes_engine_that_claims_more_slots_than_its_memory_holds) {
+TEST_F(HostileEngines, that_claim_more_slots_than_their_memory_holds_are_disconnected) {
     join(16);
     peer_->inventory_end(0xffffffff);
     peer_->plain(RecordType::kReady);
@@ -18,7 +18,7 @@ TEST_F(HostileEngineTest, target_closes_engine_that_claims_more_slots_than_its_m
     expect_service();
 }
 
-TEST_F(HostileEngineTest, target_admits_engine_with_as_many_slots_as_its_memory_holds) {
+TEST_F(HostileEngines, with_as_many_slots_as_their_memory_holds_are_admitted) {
     join(16);
     peer_->inventory_end(16);
     peer_->plain(RecordType::kReady);
@@ -26,7 +26,7 @@ TEST_F(HostileEngineTest, target_admits_engine_with_as_many_slots_as_its_memory_
     EXPECT_EQ(target_->cache().info().capacity_lines, 16u);
 }
 
-TEST_F(HostileEngineTest, target_refuses_engine_whose_lines_exceed_its_index_and_sends_the_reason) {
+TEST_F(HostileEngines, whose_lines_exceed_the_index_of_the_target_are_refused_with_the_reason) {
     join(1025);
     ASSERT_TRUE(is_closed());
     EXPECT_FALSE(peer_->welcomed);
@@ -38,7 +38,7 @@ TEST_F(HostileEngineTest, target_refuses_engine_whose_lines_exceed_its_index_and
     expect_service();
 }
 
-TEST_F(HostileEngineTest, target_counts_lines_of_engines_that_have_not_sent_their_inventory_yet) {
+TEST_F(HostileEngines, count_with_their_lines_before_they_have_sent_their_inventory) {
     HostileEngine first(world_.add_node("first"), network_);
     first.join({.engine = 1, .memory = 1000 * kLineBytes});
     ASSERT_TRUE(until([&] { return first.welcomed; }));
@@ -51,7 +51,7 @@ TEST_F(HostileEngineTest, target_counts_lines_of_engines_that_have_not_sent_thei
 }
 
 // A target that authenticates engines.
-class StrangeEngines : public HostileEngineTest {
+class StrangeEngines : public HostileEngines {
   protected:
     void SetUp() override {
         ASSERT_TRUE(log::set_level(getenv("WSS_LOG") != nullptr ? getenv("WSS_LOG") : "off"));
@@ -81,7 +81,7 @@ TEST_F(StrangeEngines, of_one_node_leave_a_place_for_an_engine_of_another) {
         [&] { return std::all_of(pending.begin(), pending.end(), [](auto& each) { return each->over; }); }));
 }
 
-TEST_F(HostileEngineTest, target_closes_engine_whose_inventory_does_not_ascend_or_exceeds_its_memory) {
+TEST_F(HostileEngines, whose_inventory_does_not_ascend_or_exceeds_their_memory_are_disconnected) {
     for (const auto& [one, two] : {std::pair{3u, 3u}, {3u, 2u}, {0u, 16u}, {0u, 0xffffffffu}}) {
         join(16);
         peer_->item(one);
@@ -91,13 +91,13 @@ TEST_F(HostileEngineTest, target_closes_engine_whose_inventory_does_not_ascend_o
     expect_service();
 }
 
-TEST_F(HostileEngineTest, target_closes_real_storage_that_claims_slots) {
+TEST_F(HostileEngines, that_join_as_real_storage_and_claim_slots_are_disconnected) {
     join(16, true);
     peer_->inventory_end(1);
     EXPECT_TRUE(is_closed());
 }
 
-TEST_F(HostileEngineTest, target_closes_real_storage_that_reports_the_state_of_a_volume_it_does_not_have) {
+TEST_F(HostileEngines, that_report_the_state_of_a_volume_they_do_not_have_are_disconnected) {
     auto state_of = [this](uint32_t number) {
         peer_->say([number](auto room) {
             return wire::put_volume_state({.number = number, .error = 108, .text = "taken"}, room);
@@ -119,7 +119,7 @@ TEST_F(HostileEngineTest, target_closes_real_storage_that_reports_the_state_of_a
     expect_service();
 }
 
-TEST_F(HostileEngineTest, target_closes_engine_that_leaves_too_many_grants_unanswered) {
+TEST_F(HostileEngines, that_leave_too_many_grants_unanswered_are_disconnected) {
     join(16);
     peer_->pongs_of_grants = false;
     peer_->say([](auto room) { return wire::put_text(RecordType::kAddress, "sim://peer:9", room); });
@@ -139,7 +139,7 @@ TEST_F(HostileEngineTest, target_closes_engine_that_leaves_too_many_grants_unans
 
 // Two processes offer the storage of the only volume. They have no disk, so tests send them no commands that
 // move data.
-class TwoStorageProcesses : public HostileEngineTest {
+class WithTwoStorageProcesses : public HostileEngines {
   protected:
     static constexpr uint64_t kBytes = 8192 * io::SimDisk::kSector;
 
@@ -149,7 +149,7 @@ class TwoStorageProcesses : public HostileEngineTest {
         other_ = std::make_unique<HostileEngine>(other_node_, network_);
     }
     void TearDown() override {
-        HostileEngineTest::TearDown();
+        HostileEngines::TearDown();
         retire(std::move(other_));
     }
     void start_client() {
@@ -199,7 +199,7 @@ class TwoStorageProcesses : public HostileEngineTest {
     std::unique_ptr<HostileEngine> other_;
 };
 
-TEST_F(TwoStorageProcesses, target_keeps_the_serving_process_when_another_one_joins) {
+TEST_F(WithTwoStorageProcesses, the_target_keeps_the_serving_one_when_another_one_joins) {
     offer(*peer_, 1);
     start_client();
     ASSERT_EQ(serving(), peer_.get());
@@ -211,7 +211,7 @@ TEST_F(TwoStorageProcesses, target_keeps_the_serving_process_when_another_one_jo
     EXPECT_EQ(trouble(), "");
 }
 
-TEST_F(TwoStorageProcesses, target_ignores_the_loss_of_a_process_that_does_not_serve_the_volume) {
+TEST_F(WithTwoStorageProcesses, the_target_ignores_the_loss_of_the_one_that_does_not_serve_the_volume) {
     offer(*peer_, 1);
     start_client();
     offer(*other_, 2, ESHUTDOWN);
@@ -223,7 +223,7 @@ TEST_F(TwoStorageProcesses, target_ignores_the_loss_of_a_process_that_does_not_s
     EXPECT_EQ(trouble(), "");
 }
 
-TEST_F(TwoStorageProcesses, target_prefers_the_process_that_has_the_storage) {
+TEST_F(WithTwoStorageProcesses, the_target_prefers_the_one_that_has_the_storage) {
     offer(*peer_, 1);
     start_client();
     offer(*other_, 2, 0, kBytes / 2);
@@ -234,7 +234,8 @@ TEST_F(TwoStorageProcesses, target_prefers_the_process_that_has_the_storage) {
     EXPECT_EQ(trouble(), "");
 }
 
-TEST_F(TwoStorageProcesses, target_waits_for_the_process_that_served_instead_of_one_that_lost_the_storage) {
+TEST_F(WithTwoStorageProcesses,
+       the_target_waits_for_the_one_that_served_instead_of_one_that_lost_the_storage) {
     offer(*peer_, 1);
     start_client();
     offer(*other_, 2, ESHUTDOWN);
@@ -246,7 +247,7 @@ TEST_F(TwoStorageProcesses, target_waits_for_the_process_that_served_instead_of_
     EXPECT_EQ(trouble(), "");
 }
 
-TEST_F(TwoStorageProcesses, target_loses_the_volume_when_the_serving_process_has_lost_the_storage) {
+TEST_F(WithTwoStorageProcesses, the_target_loses_the_volume_when_the_serving_one_has_lost_the_storage) {
     offer(*peer_, 1);
     start_client();
     leave(*peer_);
@@ -257,7 +258,7 @@ TEST_F(TwoStorageProcesses, target_loses_the_volume_when_the_serving_process_has
     EXPECT_EQ(trouble(), "taken") << "for good";
 }
 
-TEST_F(HostileEngineTest, target_closes_engine_that_fails_to_destage_dirty_data) {
+TEST_F(HostileEngines, that_fail_to_destage_dirty_data_are_disconnected) {
     join(64);
     peer_->inventory_end(64);
     peer_->plain(RecordType::kReady);
@@ -272,7 +273,7 @@ TEST_F(HostileEngineTest, target_closes_engine_that_fails_to_destage_dirty_data)
     EXPECT_EQ(peer_->refused, 1u);
 }
 
-TEST_F(HostileEngineTest, target_closes_engine_that_answers_pings_and_does_nothing) {
+TEST_F(HostileEngines, that_answer_pings_and_do_nothing_are_disconnected) {
     join(64);
     peer_->inventory_end(64);
     peer_->plain(RecordType::kReady);
@@ -287,7 +288,7 @@ TEST_F(HostileEngineTest, target_closes_engine_that_answers_pings_and_does_nothi
 }
 
 // Well-formed records in any order and with any numbers, over many lives of the engine.
-TEST_F(HostileEngineTest, target_serves_its_clients_whatever_an_engine_sends) {
+TEST_F(HostileEngines, do_not_keep_the_target_from_serving_its_clients_whatever_they_send) {
     expect_service();
     Random random(7);
     auto number = [&] {

@@ -8,7 +8,7 @@
 namespace wss::sim {
 namespace {
 
-TEST(KvScenario, without_faults_every_transaction_succeeds) {
+TEST(KvScenario, completes_every_transaction_without_faults) {
     KvOptions options;
     options.seed = 7;
     KvResult result = run_kv(options);
@@ -17,7 +17,7 @@ TEST(KvScenario, without_faults_every_transaction_succeeds) {
     EXPECT_EQ(result.unknown, 0u);
 }
 
-TEST(KvScenario, the_same_seed_gives_the_same_run) {
+TEST(KvScenario, repeats_the_same_run_for_the_same_seed) {
     KvOptions options = KvOptions::draw(11);
     KvResult first = run_kv(options), second = run_kv(options);
     EXPECT_EQ(first.trace, second.trace);
@@ -26,7 +26,7 @@ TEST(KvScenario, the_same_seed_gives_the_same_run) {
 
 // Without concurrency control readers do see fractured transactions. Otherwise the next test would prove
 // nothing.
-TEST(KvScenario, readers_without_concurrency_control_see_fractured_transactions) {
+TEST(KvScenario, shows_fractured_transactions_to_readers_without_concurrency_control) {
     KvOptions options;
     options.seed = 3;
     options.keys = 6;
@@ -35,7 +35,7 @@ TEST(KvScenario, readers_without_concurrency_control_see_fractured_transactions)
     EXPECT_GT(run_kv(options).fractured, 0u);
 }
 
-TEST(KvScenario, no_reader_sees_half_a_transaction_whatever_fails) {
+TEST(KvScenario, shows_no_reader_half_a_transaction_whatever_fails) {
     ASSERT_TRUE(log::set_level("error"));
     for (uint64_t seed = 200; seed < 225; ++seed) {
         KvResult result = run_kv(KvOptions::draw(seed));
@@ -44,7 +44,7 @@ TEST(KvScenario, no_reader_sees_half_a_transaction_whatever_fails) {
 }
 
 // All clients write one hot key. The client whose clock is behind must succeed too.
-TEST(KvScenario, clients_with_slow_clocks_do_not_starve) {
+TEST(KvScenario, does_not_starve_clients_with_slow_clocks) {
     ASSERT_TRUE(log::set_level("off"));
     for (uint64_t seed = 1; seed <= 8; ++seed) {
         KvOptions options;
@@ -65,7 +65,7 @@ TEST(KvScenario, clients_with_slow_clocks_do_not_starve) {
 
 // Clocks differ by seconds, replies are lost and logs cannot be written. An acknowledged write must be later
 // than all that were acknowledged before it began, and a write reported as failed must never be seen.
-TEST(KvScenario, no_acknowledged_write_is_lost_and_no_refused_one_appears_whatever_fails) {
+TEST(KvScenario, loses_no_acknowledged_write_and_shows_no_refused_one_whatever_fails) {
     ASSERT_TRUE(log::set_level("off"));
     uint64_t won = 0, lost = 0, unknown = 0, failed_logs = 0;
     for (uint64_t seed = 1; seed <= 12; ++seed) {
@@ -101,7 +101,7 @@ KvOptions mixed_options(kv::Algorithm algorithm, uint64_t seed) {
 }
 
 // Transactions with and without locks must see each other as a whole.
-TEST(KvScenario, transactions_with_and_without_locks_see_each_other_as_a_whole) {
+TEST(KvScenario, shows_transactions_with_and_without_locks_to_each_other_as_a_whole) {
     ASSERT_TRUE(log::set_level("off"));
     for (kv::Algorithm algorithm : {kv::Algorithm::kRampFast, kv::Algorithm::kRampSmall,
                                     kv::Algorithm::kRampHybrid, kv::Algorithm::kLockSequential})
@@ -116,7 +116,7 @@ TEST(KvScenario, transactions_with_and_without_locks_see_each_other_as_a_whole) 
 
 // The same as above, but with messages that are delayed beyond a lock's lease, and with clients and
 // partitions that fail.
-TEST(KvScenario, locks_that_expire_before_the_write_arrives_leave_no_half_of_it) {
+TEST(KvScenario, leaves_no_half_of_a_write_whose_locks_expire_before_it_arrives) {
     ASSERT_TRUE(log::set_level("off"));
     for (kv::Algorithm algorithm : {kv::Algorithm::kLockParallel, kv::Algorithm::kLockSequential,
                                     kv::Algorithm::kRampFast, kv::Algorithm::kRampSmall})
@@ -134,7 +134,7 @@ TEST(KvScenario, locks_that_expire_before_the_write_arrives_leave_no_half_of_it)
 
 // As over shm, the processor itself moves the bytes of reads and rings, and wakes a sleeper through a word in
 // memory.
-TEST(KvScenario, no_write_is_lost_when_the_processor_reaches_the_memory_of_the_peer) {
+TEST(KvScenario, loses_no_write_when_the_processor_reaches_the_memory_of_the_peer) {
     ASSERT_TRUE(log::set_level("error"));
     for (kv::Transport transport :
          {kv::Transport::kMessage, kv::Transport::kRing, kv::Transport::kRingAnnounced})

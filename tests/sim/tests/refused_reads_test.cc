@@ -11,13 +11,13 @@ namespace {
 using block::testing::RawClient;
 
 // Three engines to which a client claims to be connected.
-class RefusedReads : public HostileEngineTest {
+class RefusedReads : public HostileEngines {
   protected:
     static constexpr size_t kEngines = 3;
     static constexpr uint32_t kLine = kLineBytes / io::SimDisk::kSector, kLines = 8;
 
     void SetUp() override {
-        HostileEngineTest::SetUp();
+        HostileEngines::SetUp();
         for (size_t i = 0; i < kEngines; ++i) {
             auto& node = world_.add_node("engine" + std::to_string(i));
             engines_.push_back(std::make_unique<HostileEngine>(node, network_));
@@ -40,7 +40,7 @@ class RefusedReads : public HostileEngineTest {
         client_.close();
         EXPECT_TRUE(side_.until([&] { return client_.closed(); }));
         for (auto& engine : engines_) retire(std::move(engine));
-        HostileEngineTest::TearDown();
+        HostileEngines::TearDown();
     }
     uint64_t start(uint64_t line) {
         return client_.start(0, block::testing::cdb_read16(line * kLine, kLines * kLine),
@@ -71,7 +71,7 @@ class RefusedReads : public HostileEngineTest {
     RawClient client_{side_};
 };
 
-TEST_F(RefusedReads, target_names_all_engines_when_several_refuse_parts_of_a_read) {
+TEST_F(RefusedReads, make_the_target_name_all_engines_when_several_refuse_parts_of_a_read) {
     for (uint64_t line = 0; line < 64; line += kLines) fill(line);
     for (auto& engine : engines_) engine->refuses = true;
     size_t most = 0;

@@ -12,7 +12,7 @@ std::string read(SectorModel& model, uint64_t found) {
     return model.read_ends(0, {found});
 }
 
-TEST(SectorModel, only_the_last_acknowledged_write_may_be_read) {
+TEST(SectorModel, permits_only_the_last_acknowledged_write_to_be_read) {
     SectorModel model(1);
     model.change_begins(0, 1, 5);
     EXPECT_EQ(read(model, 0), "");
@@ -22,7 +22,7 @@ TEST(SectorModel, only_the_last_acknowledged_write_may_be_read) {
     EXPECT_NE(read(model, 0), "");
 }
 
-TEST(SectorModel, a_stale_write_that_takes_effect_late_is_detected) {
+TEST(SectorModel, detects_a_stale_write_that_takes_effect_late) {
     SectorModel model(1);
     model.change_begins(0, 1, 5);
     model.change_failed(0, 1, 5);
@@ -32,7 +32,7 @@ TEST(SectorModel, a_stale_write_that_takes_effect_late_is_detected) {
     EXPECT_NE(read(model, 5), "");
 }
 
-TEST(SectorModel, a_read_may_return_the_contents_at_its_beginning) {
+TEST(SectorModel, permits_a_read_to_return_the_contents_at_its_beginning) {
     SectorModel model(1);
     model.read_begins(0, 1);
     model.change_begins(0, 1, 5);
@@ -41,7 +41,7 @@ TEST(SectorModel, a_read_may_return_the_contents_at_its_beginning) {
     EXPECT_NE(read(model, 0), "");
 }
 
-TEST(SectorModel, a_crash_may_undo_unflushed_writes_and_nothing_else) {
+TEST(SectorModel, permits_a_crash_to_undo_unflushed_writes_and_nothing_else) {
     SectorModel model(1);
     model.change_begins(0, 1, 5);
     model.change_acknowledged(0, 1, 5, false, false);
@@ -54,7 +54,7 @@ TEST(SectorModel, a_crash_may_undo_unflushed_writes_and_nothing_else) {
     EXPECT_NE(read(model, 0), "") << "a flushed write must not be lost";
 }
 
-TEST(SectorModel, a_flush_covers_only_writes_acknowledged_before_it_began) {
+TEST(SectorModel, lets_a_flush_cover_only_writes_acknowledged_before_it_began) {
     SectorModel model(1);
     uint64_t early = model.flush_begins();
     model.change_begins(0, 1, 5);
@@ -64,7 +64,7 @@ TEST(SectorModel, a_flush_covers_only_writes_acknowledged_before_it_began) {
     EXPECT_EQ(read(model, 0), "");
 }
 
-TEST(SectorModel, a_write_completed_before_a_storage_crash_may_be_acknowledged_and_lost) {
+TEST(SectorModel, permits_a_write_completed_before_a_storage_crash_to_be_acknowledged_and_lost) {
     for (bool fua : {false, true}) {
         SectorModel model(1);
         model.change_begins(0, 1, 5);
@@ -78,7 +78,7 @@ TEST(SectorModel, a_write_completed_before_a_storage_crash_may_be_acknowledged_a
     }
 }
 
-TEST(SectorModel, a_write_with_fua_survives_without_a_flush) {
+TEST(SectorModel, lets_a_write_with_fua_survive_without_a_flush) {
     SectorModel model(1);
     model.change_begins(0, 1, 5);
     model.change_acknowledged(0, 1, 5, true, false);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// StorageElsewhere: a target with two clients, whose real storage is on another node.
+// WithStorageElsewhere: a target with two clients, whose real storage is on another node.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ constexpr io::Succession holder(uint64_t term, uint64_t since = 1) {
 constexpr io::Succession kOfAnotherSeries{.series = 8, .term = 1, .since = 1};
 
 // A network without faults, two clients, write-through.
-class StorageElsewhere : public ::testing::Test {
+class WithStorageElsewhere : public ::testing::Test {
   protected:
     static constexpr uint64_t kSectors = 8192;
     static constexpr Nanoseconds kLimit = from_s(60);

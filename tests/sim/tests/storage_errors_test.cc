@@ -13,10 +13,10 @@ using initiator::Operation;
 using initiator::Outcome;
 
 // Each client is connected to the storage process.
-class FailingStorage : public StorageElsewhere {
+class WithFailingStorage : public WithStorageElsewhere {
   protected:
     void SetUp() override {
-        StorageElsewhere::SetUp();
+        WithStorageElsewhere::SetUp();
         ASSERT_TRUE(until([&] { return served() == clients_.size(); }));
     }
     size_t served() {
@@ -36,7 +36,7 @@ class FailingStorage : public StorageElsewhere {
     }
 };
 
-TEST_F(FailingStorage, a_failed_read_ends_with_the_error_of_the_first_attempt_under_each_policy) {
+TEST_F(WithFailingStorage, a_failed_read_ends_with_the_error_of_the_first_attempt_under_each_policy) {
     start_engines(2);
     for (cache::Policy policy :
          {cache::Policy::kNone, cache::Policy::kAround, cache::Policy::kThrough, cache::Policy::kBack}) {
@@ -53,7 +53,7 @@ TEST_F(FailingStorage, a_failed_read_ends_with_the_error_of_the_first_attempt_un
 }
 
 // The target's buffer serves the fill, as the storage process reaches no engine.
-TEST_F(FailingStorage, a_failed_read_that_fills_through_the_target_is_submitted_once) {
+TEST_F(WithFailingStorage, a_failed_read_that_fills_through_the_target_is_submitted_once) {
     Node& node = world_.add_node("engine");
     world_.cut(storage_node_, node);
     engines_.push_back(std::make_unique<ClusterEngine>(node, network_, 4 << 20, "target"));
@@ -67,7 +67,7 @@ TEST_F(FailingStorage, a_failed_read_that_fills_through_the_target_is_submitted_
         << "the read filled the line";
 }
 
-TEST_F(FailingStorage, a_failed_read_under_dirty_sub_blocks_is_submitted_once) {
+TEST_F(WithFailingStorage, a_failed_read_under_dirty_sub_blocks_is_submitted_once) {
     start_engines(2);
     set_policy(cache::Policy::kBack);
     ASSERT_EQ(run(0, Operation::kWrite, 8), Outcome::kOk);
@@ -77,7 +77,7 @@ TEST_F(FailingStorage, a_failed_read_under_dirty_sub_blocks_is_submitted_once) {
     EXPECT_EQ(run(0, Operation::kRead), Outcome::kOk);
 }
 
-TEST_F(FailingStorage, a_failed_write_or_discard_is_submitted_once) {
+TEST_F(WithFailingStorage, a_failed_write_or_discard_is_submitted_once) {
     start_engines(2);
     for (cache::Policy policy : {cache::Policy::kNone, cache::Policy::kThrough}) {
         set_policy(policy);
@@ -116,7 +116,7 @@ class RawEngineLink final : public fabric::ConnectionHandler {
 };
 
 // The target counts the credit of a delegated read early, and must not count it again when the read fails.
-TEST_F(FailingStorage, a_failed_delegated_read_returns_one_credit) {
+TEST_F(WithFailingStorage, a_failed_delegated_read_returns_one_credit) {
     using Direction = wire::CommandRequest::Direction;
     RawSide side(world_, network_);
     RawClient client(side);

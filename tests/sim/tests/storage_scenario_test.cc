@@ -9,7 +9,7 @@
 namespace wss::sim {
 namespace {
 
-TEST(StorageScenario, every_operation_succeeds_without_faults) {
+TEST(StorageScenario, completes_every_operation_without_faults) {
     ASSERT_TRUE(log::set_level("off"));
     StorageOptions options;
     options.turns = 500;
@@ -21,7 +21,7 @@ TEST(StorageScenario, every_operation_succeeds_without_faults) {
     EXPECT_GT(result.destaged, 0u);
 }
 
-TEST(StorageScenario, the_same_seed_gives_the_same_run) {
+TEST(StorageScenario, repeats_the_same_run_for_the_same_seed) {
     ASSERT_TRUE(log::set_level("off"));
     const StorageOptions options = StorageOptions::draw(11);
     const StorageResult first = run_storage(options), second = run_storage(options);
@@ -30,7 +30,7 @@ TEST(StorageScenario, the_same_seed_gives_the_same_run) {
     EXPECT_NE(first.trace, run_storage(StorageOptions::draw(12)).trace);
 }
 
-TEST(StorageScenario, no_write_is_lost_when_processes_take_the_image_from_one_another) {
+TEST(StorageScenario, loses_no_write_when_processes_take_the_image_from_one_another) {
     ASSERT_TRUE(log::set_level("off"));
     StorageResult sum;
     for (uint64_t seed = 100; seed < 130; ++seed) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TwoProcesses: two storage processes that offer one volume.
+// WithTwoProcesses: two storage processes that offer one volume.
 #pragma once
 
 #include <algorithm>
@@ -10,16 +10,16 @@ namespace wss::sim {
 
 // Fixture for tests in which both processes are connected, and neither has reported a loss. One has the disk.
 // The other one has not yet noticed that its disk was taken. The order of the two is not known.
-class TwoProcesses : public StorageElsewhere {
+class WithTwoProcesses : public WithStorageElsewhere {
   protected:
     void SetUp() override {
-        StorageElsewhere::SetUp();
+        WithStorageElsewhere::SetUp();
         disk_.succeed(holder(1));
         other_disk_.succeed(kOfAnotherSeries);
         third_disk_.be_same_as(disk_);
     }
     void TearDown() override {
-        StorageElsewhere::TearDown();
+        WithStorageElsewhere::TearDown();
         retire(std::move(third_));
     }
     void start_third_storage() {
