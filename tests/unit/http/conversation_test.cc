@@ -67,18 +67,18 @@ class HttpConversation : public testing::Test {
     std::thread thread_;
 };
 
-TEST_F(HttpConversation, a_silent_client_loses_its_place) {
+TEST_F(HttpConversation, with_a_silent_client_loses_its_place) {
     const Client client = begin({.idle_max = kShort});
     EXPECT_LT(end(), kSoon);
 }
 
-TEST_F(HttpConversation, a_client_that_is_silent_after_its_request_loses_its_place) {
+TEST_F(HttpConversation, with_a_client_that_is_silent_after_its_request_loses_its_place) {
     Client client = begin({.idle_max = kShort});
     EXPECT_EQ(client.get("/api/v1/ping").status, 200);
     EXPECT_LT(end(), kSoon);
 }
 
-TEST_F(HttpConversation, a_request_that_arrives_byte_by_byte_is_dropped_when_its_time_expires) {
+TEST_F(HttpConversation, drops_a_request_that_arrives_byte_by_byte_when_its_time_expires) {
     for (const char* begin_of_request :
          {"GET / HTTP/1.1\r\nX: ", "POST /api/v1/echo HTTP/1.1\r\nContent-Length: 1000000\r\n\r\n"}) {
         Client client = begin({.may_change = true, .idle_max = kLong, .request_max = kShort});
@@ -91,13 +91,13 @@ TEST_F(HttpConversation, a_request_that_arrives_byte_by_byte_is_dropped_when_its
     }
 }
 
-TEST_F(HttpConversation, an_answer_that_is_not_read_is_dropped_when_its_time_expires) {
+TEST_F(HttpConversation, drops_an_answer_that_is_not_read_when_its_time_expires) {
     Client client = begin({.idle_max = kLong, .answer_max = kShort});
     client.send_text("GET /api/v1/large HTTP/1.1\r\n\r\n");
     EXPECT_LT(end(), kSoon);
 }
 
-TEST_F(HttpConversation, endless_requests_are_answered_only_as_fast_as_their_answers_are_read) {
+TEST_F(HttpConversation, answers_endless_requests_only_as_fast_as_their_answers_are_read) {
     Client client = begin({.idle_max = kLong, .answer_max = kShort});
     std::string many;
     for (int i = 0; i < 100; ++i) many += "GET /api/v1/large HTTP/1.1\r\n\r\n";
@@ -105,7 +105,7 @@ TEST_F(HttpConversation, endless_requests_are_answered_only_as_fast_as_their_ans
     EXPECT_LT(end(), kSoon);
 }
 
-TEST_F(HttpConversation, a_stop_ends_the_conversation_during_a_request_and_during_an_answer) {
+TEST_F(HttpConversation, ends_at_a_stop_during_a_request_and_during_an_answer) {
     for (const char* text : {"", "GET /api", "GET /api/v1/large HTTP/1.1\r\n\r\n"}) {
         stop_ = Descriptor(eventfd(0, EFD_CLOEXEC));
         Client client = begin({.idle_max = kLong});
@@ -117,7 +117,7 @@ TEST_F(HttpConversation, a_stop_ends_the_conversation_during_a_request_and_durin
     }
 }
 
-TEST_F(HttpConversation, a_body_without_a_length_is_refused_and_ends_the_conversation) {
+TEST_F(HttpConversation, refuses_a_body_without_a_length_and_ends) {
     for (const char* length : {"", "Content-Length: 2\r\n"}) {
         Client client = begin({.may_change = true, .idle_max = kLong});
         client.send_text("POST /api/v1/echo HTTP/1.1\r\n" + std::string(length) +
@@ -130,7 +130,7 @@ TEST_F(HttpConversation, a_body_without_a_length_is_refused_and_ends_the_convers
     }
 }
 
-TEST_F(HttpConversation, a_body_that_ends_early_changes_nothing) {
+TEST_F(HttpConversation, changes_nothing_for_a_body_that_ends_early) {
     Client client = begin({.may_change = true, .idle_max = kLong});
     client.send_text("POST /api/v1/echo HTTP/1.1\r\nContent-Length: 9\r\n\r\n{}");
     client.end_sending();
@@ -139,7 +139,7 @@ TEST_F(HttpConversation, a_body_that_ends_early_changes_nothing) {
 }
 
 // Headers that the library and a proxy in front of it might interpret differently.
-TEST_F(HttpConversation, a_request_with_an_ambiguous_end_is_refused_and_hides_no_other) {
+TEST_F(HttpConversation, refuses_a_request_with_an_ambiguous_end_that_could_hide_another) {
     using namespace std::string_literals;
     const std::string hidden = "GET /api/v1/ping HTTP/1.1\r\n\r\n", length = std::to_string(hidden.size());
     for (const std::string& header : {"Content-Length : " + length + "\r\n",
@@ -173,7 +173,7 @@ TEST_F(HttpConversation, a_request_with_an_ambiguous_end_is_refused_and_hides_no
 }
 
 // A proxy in front may filter paths by their plain text.
-TEST_F(HttpConversation, a_path_with_encoded_characters_is_refused) {
+TEST_F(HttpConversation, refuses_a_path_with_encoded_characters) {
     for (const char* path : {"/api/v1%2fping", "/api/v1/pin%67", "/api/v1/ping%00", "/%2e%2e/livez",
                              "/livez%20", "/livez%", "/livez#x", "/livez;x", "\\livez", " /livez", "/livez\t",
                              "*", "http://localhost/livez", "livez", "/livez\xc0\xaf"}) {
@@ -192,7 +192,7 @@ TEST_F(HttpConversation, a_path_with_encoded_characters_is_refused) {
     }
 }
 
-TEST_F(HttpConversation, headers_in_every_permitted_form_are_accepted) {
+TEST_F(HttpConversation, accepts_headers_in_every_permitted_form) {
     Client client = begin({.idle_max = kShort});
     client.send_text(
         "GET /api/v1/ping HTTP/1.1\r\nhOST:localhost\r\nX:\r\nY: \t a\tb \xc3\xa4 \t\r\n"
@@ -201,7 +201,7 @@ TEST_F(HttpConversation, headers_in_every_permitted_form_are_accepted) {
     EXPECT_LT(end(), kSoon);
 }
 
-TEST_F(HttpConversation, a_head_is_accepted_up_to_its_limit_and_refused_beyond_it) {
+TEST_F(HttpConversation, accepts_a_head_up_to_its_limit_and_refuses_it_beyond) {
     const std::string line = "GET /api/v1/ping HTTP/1.1\r\n";
     std::string headers;
     while (line.size() + headers.size() + 104 <= kHeadMax - 2)
@@ -220,7 +220,7 @@ TEST_F(HttpConversation, a_head_is_accepted_up_to_its_limit_and_refused_beyond_i
     }
 }
 
-TEST_F(HttpConversation, a_line_of_a_head_is_accepted_up_to_its_limit_and_refused_beyond_it) {
+TEST_F(HttpConversation, accepts_a_line_of_a_head_up_to_its_limit_and_refuses_it_beyond) {
     const std::string line = "GET /livez HTTP/1.1\r\n", begin_of_header = "X: ", end_of_line = "\r\n";
     for (const bool longer : {false, true}) {
         const size_t length = kLineMax - begin_of_header.size() - end_of_line.size() + longer;

@@ -79,7 +79,7 @@ class HttpSite : public HttpServer {
 
 constexpr const char* kPing = "/api/v1/ping";
 
-TEST_F(HttpSite, volumes_are_created_changed_listed_and_deleted) {
+TEST_F(HttpSite, creates_changes_lists_and_deletes_volumes) {
     Client client(path());
     auto post = [&client](const std::string& verb, const json& params) {
         return client.post("/api/v1/volume/" + verb, params.dump());
@@ -102,7 +102,7 @@ TEST_F(HttpSite, volumes_are_created_changed_listed_and_deleted) {
     EXPECT_EQ(gone.json()["error"]["code"], "not found");
 }
 
-TEST_F(HttpSite, wrong_parameters_get_an_error_and_the_conversation_continues) {
+TEST_F(HttpSite, answers_wrong_parameters_with_an_error_and_continues_the_conversation) {
     Client client(path());
     auto message = [&](const std::string& verb, const std::string& body) {
         const Reply reply = client.post("/api/v1/volume/" + verb, body);
@@ -123,7 +123,7 @@ TEST_F(HttpSite, wrong_parameters_get_an_error_and_the_conversation_continues) {
     EXPECT_EQ(client.get(kPing).json()["version"], "1.0");
 }
 
-TEST_F(HttpSite, wrong_paths_and_verbs_are_refused_with_a_suggestion) {
+TEST_F(HttpSite, refuses_wrong_paths_and_verbs_with_a_suggestion) {
     Client client(path());
     EXPECT_EQ(client.get("/api/v1/volume/lst").message(),
               "unknown method 'volume.lst', did you mean 'volume.list'?");
@@ -140,7 +140,7 @@ TEST_F(HttpSite, wrong_paths_and_verbs_are_refused_with_a_suggestion) {
     EXPECT_EQ(other.receive().status, 405);
 }
 
-TEST_F(HttpSite, the_port_permits_no_changes) {
+TEST_F(HttpSite, permits_no_changes_through_the_port) {
     Client client(port());
     const Reply refused = client.post("/api/v1/volume/create", R"({"name": "x", "backend": "ram:1M"})");
     EXPECT_EQ(refused.status, 403);
@@ -148,7 +148,7 @@ TEST_F(HttpSite, the_port_permits_no_changes) {
     EXPECT_EQ(Client(port()).get("/api/v1/volume/list").json(), json::array());
 }
 
-TEST_F(HttpSite, a_page_of_another_site_changes_and_reads_nothing_through_a_browser) {
+TEST_F(HttpSite, lets_a_page_of_another_site_change_and_read_nothing_through_a_browser) {
     const std::string origin = "Origin: https://evil.example\r\n",
                       body = R"({"name": "x", "backend": "ram:1M"})";
     auto ask = [&](const std::string& line, const std::string& more, const std::string& content = "") {
@@ -176,11 +176,11 @@ TEST_F(HttpSite, a_page_of_another_site_changes_and_reads_nothing_through_a_brow
     EXPECT_NE(read.head.find("Cross-Origin-Resource-Policy: same-origin"), std::string::npos);
 }
 
-TEST_F(HttpSite, a_bare_port_number_is_reachable_only_from_this_machine) {
+TEST_F(HttpSite, is_reachable_at_a_bare_port_number_only_from_this_machine) {
     EXPECT_TRUE(port_->address().starts_with("127.0.0.1:")) << port_->address();
 }
 
-TEST_F(HttpSite, a_local_port_refuses_requests_for_another_host) {
+TEST_F(HttpSite, at_a_local_port_refuses_requests_for_another_host) {
     Client client(port());
     for (const char* host : {"localhost", "localhost:9555", "127.0.0.1:9555", "[::1]:9555",
                              "[::ffff:127.0.0.1]", "[::ffff:7f00:1]:9555"})
@@ -217,7 +217,7 @@ TEST_F(HttpSite, a_local_port_refuses_requests_for_another_host) {
     EXPECT_EQ(old.receive().status, 200) << "a request without a host is not from a browser";
 }
 
-TEST_F(HttpSite, a_port_of_a_mapped_local_address_refuses_requests_for_another_host) {
+TEST_F(HttpSite, at_a_port_of_a_mapped_local_address_refuses_requests_for_another_host) {
     auto mapped = Server::start_at_port("[::ffff:127.0.0.1]:0", site_);
     ASSERT_TRUE(mapped) << mapped.status().to_string();
     port_ = std::move(*mapped);
@@ -225,7 +225,7 @@ TEST_F(HttpSite, a_port_of_a_mapped_local_address_refuses_requests_for_another_h
     EXPECT_EQ(Client(port()).get(kPing, "evil.example").status, 403);
 }
 
-TEST_F(HttpSite, a_browser_may_load_and_run_only_what_the_program_serves) {
+TEST_F(HttpSite, lets_a_browser_load_and_run_only_what_the_program_serves) {
     for (const char* path : {"/", "/page/page.js", kPing, "/metrics", "/nothing"}) {
         const std::string head = Client(port()).get(path).head;
         EXPECT_NE(
@@ -240,7 +240,7 @@ TEST_F(HttpSite, a_browser_may_load_and_run_only_what_the_program_serves) {
     }
 }
 
-TEST_F(HttpSite, a_connection_that_loaded_a_file_of_the_page_yields_its_place_to_others) {
+TEST_F(HttpSite, makes_a_connection_that_loaded_a_file_of_the_page_yield_its_place_to_others) {
     Client client(port());
     const Reply page = client.get("/");
     EXPECT_EQ(page.status, 200);
@@ -250,7 +250,7 @@ TEST_F(HttpSite, a_connection_that_loaded_a_file_of_the_page_yields_its_place_to
     EXPECT_EQ(Client(port()).get("/page/nothing.js").status, 404);
 }
 
-TEST_F(HttpSite, ping_returns_how_long_the_program_has_been_running) {
+TEST_F(HttpSite, returns_in_ping_how_long_the_program_has_been_running) {
     Client client(port());
     const Nanoseconds begin = clock_.now();
     const auto first = client.get(kPing).json()["uptime_ms"].get<int64_t>();
@@ -260,7 +260,7 @@ TEST_F(HttpSite, ping_returns_how_long_the_program_has_been_running) {
     EXPECT_LE(second - first, (clock_.now() - begin).count / 1'000'000 + 1);
 }
 
-TEST_F(HttpServer, a_starting_program_answers_only_requests_for_its_health_and_its_page) {
+TEST_F(HttpServer, of_a_starting_program_answers_only_requests_for_its_health_and_its_page) {
     Client client(port());
     EXPECT_EQ(client.get("/livez").status, 200);
     const Reply ready = client.get("/readyz");
@@ -278,7 +278,7 @@ TEST_F(HttpServer, a_starting_program_answers_only_requests_for_its_health_and_i
         << metrics.body;
 }
 
-TEST_F(HttpServer, components_that_do_not_serve_yet_are_reported_by_name) {
+TEST_F(HttpServer, reports_components_that_do_not_serve_yet_by_name) {
     health_.add("the cache", [](const Health::Answer& answer) { answer("it waits for engines"); });
     open();
     const Reply ready = Client(port()).get("/readyz");
@@ -287,7 +287,7 @@ TEST_F(HttpServer, components_that_do_not_serve_yet_are_reported_by_name) {
     EXPECT_EQ(Client(port()).get("/livez").status, 200);
 }
 
-TEST_F(HttpServer, health_is_answered_while_a_reactor_stalls_and_all_other_places_wait_for_it) {
+TEST_F(HttpServer, answers_requests_for_health_while_a_reactor_stalls_and_all_other_places_wait_for_it) {
     open();
     std::promise<void> leave;
     auto left = leave.get_future().share();
@@ -313,7 +313,7 @@ TEST_F(HttpServer, health_is_answered_while_a_reactor_stalls_and_all_other_place
     EXPECT_EQ(Client(port()).get("/livez").status, 200);
 }
 
-TEST_F(HttpSite, several_requests_in_one_packet_and_one_request_in_several_are_answered_in_order) {
+TEST_F(HttpSite, answers_several_requests_in_one_packet_and_one_request_in_several_in_order) {
     Client client(path());
     const std::string ping = "GET /api/v1/ping HTTP/1.1\r\n\r\n",
                       list = "GET /api/v1/volume/list HTTP/1.1\r\n";
@@ -324,7 +324,7 @@ TEST_F(HttpSite, several_requests_in_one_packet_and_one_request_in_several_are_a
     EXPECT_EQ(client.receive().json(), json::array());
 }
 
-TEST_F(HttpSite, a_body_that_nothing_reads_is_not_parsed_as_a_request) {
+TEST_F(HttpSite, does_not_parse_a_body_that_nothing_reads_as_a_request) {
     Client client(path());
     const std::string hidden = "GET /api/v1/ping HTTP/1.1\r\n\r\n";
     client.send_text("GET /api/v1/volume/list HTTP/1.1\r\nContent-Length: " + std::to_string(hidden.size()) +
@@ -333,7 +333,7 @@ TEST_F(HttpSite, a_body_that_nothing_reads_is_not_parsed_as_a_request) {
     EXPECT_EQ(client.receive().status, 0) << "the conversation has ended";
 }
 
-TEST_F(HttpSite, deep_nesting_is_refused_whatever_the_strings_of_the_body_contain) {
+TEST_F(HttpSite, refuses_deep_nesting_whatever_the_strings_of_the_body_contain) {
     Client client(path());
     const size_t levels = 300000;
     const std::string nested = std::string(levels, '[') + std::string(levels, ']');
@@ -350,7 +350,7 @@ TEST_F(HttpSite, deep_nesting_is_refused_whatever_the_strings_of_the_body_contai
         << "brackets in strings do not nest";
 }
 
-TEST_F(HttpSite, requests_that_are_too_long_are_refused_and_their_clients_closed) {
+TEST_F(HttpSite, refuses_requests_that_are_too_long_and_closes_their_clients) {
     Client client(path());
     client.send_text("POST /api/v1/volume/delete HTTP/1.1\r\nContent-Length: " +
                      std::to_string(kBodyMax + 1) + "\r\n\r\n" + std::string(kBodyMax + 1, 'x'));
@@ -376,7 +376,7 @@ TEST_F(HttpSite, requests_that_are_too_long_are_refused_and_their_clients_closed
     EXPECT_EQ(Client(path()).get(kPing).status, 200) << "others are served";
 }
 
-TEST_F(HttpSite, input_that_is_not_http_ends_its_conversation) {
+TEST_F(HttpSite, ends_the_conversation_at_input_that_is_not_http) {
     for (const char* text :
          {"hello\r\n\r\n", "{\"id\": 1, \"method\": \"ping\"}\n\r\n", "GET / HTTP/9.9\r\n\r\n", "GET\r\n\r\n",
           "\r\n\r\n", "GET / HTTP/1.1\r\nno header\r\n\r\n"}) {
@@ -396,7 +396,7 @@ static double cpu_seconds() {
     return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) / 1e9;
 }
 
-TEST_F(HttpSite, the_acceptor_sleeps_while_the_process_has_no_free_descriptors_and_serves_again_afterwards) {
+TEST_F(HttpSite, sleeps_while_the_process_has_no_free_descriptors_and_serves_again_afterwards) {
     double used = 0;
     std::unique_ptr<Client> waiting;
     {
@@ -422,7 +422,7 @@ static size_t entries(const char* folder) {
     return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(folder), {}));
 }
 
-TEST_F(HttpSite, a_client_that_has_ended_keeps_neither_thread_nor_descriptor) {
+TEST_F(HttpSite, keeps_neither_thread_nor_descriptor_for_a_client_that_has_ended) {
     const size_t threads = entries("/proc/self/task"), descriptors = entries("/proc/self/fd");
     {
         Client control(path()), reader(port());
@@ -436,7 +436,7 @@ TEST_F(HttpSite, a_client_that_has_ended_keeps_neither_thread_nor_descriptor) {
         ASSERT_LT(clock_.now(), deadline);
 }
 
-TEST_F(HttpSite, a_client_above_the_limit_is_refused_and_a_place_becomes_free_again) {
+TEST_F(HttpSite, refuses_a_client_above_the_limit_until_a_place_becomes_free_again) {
     std::vector<std::unique_ptr<Client>> clients;
     for (size_t i = 0; i < kControlClientsMax; ++i) {
         clients.push_back(std::make_unique<Client>(path()));
@@ -453,7 +453,7 @@ TEST_F(HttpSite, a_client_above_the_limit_is_refused_and_a_place_becomes_free_ag
     EXPECT_TRUE(served);
 }
 
-TEST_F(HttpSite, a_stop_waits_for_a_change_only_for_a_limited_time) {
+TEST_F(HttpSite, waits_for_a_change_only_for_a_limited_time_when_it_stops) {
     std::promise<void> entered, leave;
     methods_.add_change("wait", "for the test", [&](const json&) -> Result<json> {
         entered.set_value();
@@ -471,7 +471,7 @@ TEST_F(HttpSite, a_stop_waits_for_a_change_only_for_a_limited_time) {
     EXPECT_TRUE(Server::stop(nullptr, from_s(1)));
 }
 
-TEST_F(HttpSite, listening_on_a_port_in_use_is_an_error) {
+TEST_F(HttpSite, reports_an_error_if_its_port_is_in_use) {
     const Status taken = Server::start_at_port(port_->address(), site_).status();
     EXPECT_EQ(taken.code(), Code::kBusy);
     EXPECT_NE(taken.to_string().find("--http " + port_->address()), std::string::npos) << taken.to_string();
@@ -491,7 +491,7 @@ TEST_F(HttpSite, listening_on_a_port_in_use_is_an_error) {
     EXPECT_EQ(Client(port()).get(kPing).status, 200);
 }
 
-TEST_F(HttpSite, the_socket_of_a_live_target_is_not_taken_over_but_that_of_a_dead_one_is) {
+TEST_F(HttpSite, takes_over_the_socket_of_a_dead_target_but_not_that_of_a_live_one) {
     const Status used = Server::start_at_socket(path(), site_).status();
     EXPECT_EQ(used.code(), Code::kBusy);
     EXPECT_EQ(
@@ -515,7 +515,7 @@ TEST_F(HttpSite, the_socket_of_a_live_target_is_not_taken_over_but_that_of_a_dea
     EXPECT_FALSE(Server::start_at_socket(folder_.file(std::string(200, 'x')), site_));
 }
 
-TEST_F(HttpSite, another_user_is_refused_even_if_the_file_permits_access) {
+TEST_F(HttpSite, refuses_another_user_even_if_the_file_permits_access) {
     if (geteuid() != 0) GTEST_SKIP() << "needs root to become another user";
     struct stat info {};
     ASSERT_EQ(stat(path().c_str(), &info), 0);
@@ -534,7 +534,7 @@ TEST_F(HttpSite, another_user_is_refused_even_if_the_file_permits_access) {
     EXPECT_EQ(status, 0);
 }
 
-TEST_F(HttpSite, stopping_ends_open_conversations) {
+TEST_F(HttpSite, ends_open_conversations_when_it_stops) {
     Client idle(path()), half(port());
     ASSERT_EQ(idle.get(kPing).status, 200);
     half.send_text("GET /api");
