@@ -89,7 +89,7 @@ TEST(SessionAuth, reconnects_only_to_a_target_with_the_name_of_the_first_login) 
     EXPECT_TRUE(both.is_reconnected()) << "the session stays usable";
 }
 
-TEST(SessionAuth, target_name_without_a_secret_is_refused) {
+TEST(SessionAuth, refuses_a_target_name_without_a_secret) {
     block::testing::World world;
     SystemClock clock;
     reactor::Reactor reactor(clock);

@@ -50,7 +50,7 @@ struct Opened {
     wss_volume* volume = nullptr;
 };
 
-TEST(ClientTest, many_threads_share_one_volume) {
+TEST(Client, lets_many_threads_share_one_volume) {
     ThreadedTarget target;
     Opened opened(target.uri());
     constexpr int kThreads = 4, kRounds = 100;
@@ -72,7 +72,7 @@ TEST(ClientTest, many_threads_share_one_volume) {
     EXPECT_EQ(wrong.load(), 0);
 }
 
-TEST(ClientTest, queues_of_several_threads_complete_everything) {
+TEST(Client, completes_everything_in_queues_of_several_threads) {
     ThreadedTarget target;
     Opened opened(target.uri());
     std::atomic<int> wrong{0};
@@ -108,12 +108,12 @@ TEST(ClientTest, queues_of_several_threads_complete_everything) {
     EXPECT_EQ(wrong.load(), 0);
 }
 
-TEST(ClientTest, repeated_connects_and_disconnects_leak_nothing) {
+TEST(Client, leaks_nothing_when_it_connects_and_disconnects_repeatedly) {
     ThreadedTarget target;
     for (int i = 0; i < 30; ++i) Opened opened(target.uri());
 }
 
-TEST(ClientTest, a_client_that_cannot_connect_ends_its_thread) {
+TEST(Client, that_cannot_connect_ends_its_thread) {
     wss_client* client = nullptr;
     EXPECT_LT(wss_connect("tcp://127.0.0.1:1", nullptr, &client), 0);
     EXPECT_NE(std::string(wss_error()).find("127.0.0.1:1"), std::string::npos) << wss_error();

@@ -210,8 +210,8 @@ Options quick() {
     return options;
 }
 
-struct HostileTest : ::testing::Test {
-    HostileTest() : bench(target.address(), quick()) {
+struct WithAHostileTarget : ::testing::Test {
+    WithAHostileTarget() : bench(target.address(), quick()) {
         bench.others = [this] { target.step(); };
         target.script = [](FakeTarget& fake, const wire::Command& command) { fake.be_a_disk(command); };
     }
@@ -241,7 +241,7 @@ struct HostileTest : ::testing::Test {
     Volume* disk = nullptr;
 };
 
-TEST_F(HostileTest, the_fake_target_is_accepted) {
+TEST_F(WithAHostileTarget, requests_succeed_while_it_behaves) {
     open([](FakeTarget& fake, const wire::Command& command) {
         fake.respond({.tag = command.tag, .credits = 1});
     });
@@ -249,7 +249,7 @@ TEST_F(HostileTest, the_fake_target_is_accepted) {
     EXPECT_EQ(read(), Outcome::kOk);
 }
 
-TEST_F(HostileTest, a_request_is_not_sent_again_to_the_unit_that_has_taken_its_lun) {
+TEST_F(WithAHostileTarget, a_request_is_not_sent_again_to_the_unit_that_has_taken_its_lun) {
     uint32_t reads = 0;
     open([&](FakeTarget& fake, const wire::Command& command) {
         if (wire::get8(command.cdb.data()) != wire::kRead16) return fake.be_a_disk(command);
@@ -272,36 +272,36 @@ TEST_F(HostileTest, a_request_is_not_sent_again_to_the_unit_that_has_taken_its_l
     EXPECT_EQ(read(), Outcome::kOk);
 }
 
-TEST_F(HostileTest, garbage_instead_of_a_login_response_is_reported) {
+TEST_F(WithAHostileTarget, garbage_instead_of_a_login_response_is_reported) {
     target.raw_login = std::vector<byte>(52, byte{0xff});
     EXPECT_FALSE(bench.start());
     EXPECT_NE(bench.why.text().find("does not speak SRP"), std::string::npos) << bench.why.text();
 }
 
-TEST_F(HostileTest, a_login_without_credits_is_refused) {
+TEST_F(WithAHostileTarget, a_login_without_credits_is_refused) {
     target.login.credits = 0;
     EXPECT_FALSE(bench.start());
     EXPECT_EQ(bench.why.code(), Code::kInvalid) << bench.why.to_string();
 }
 
-TEST_F(HostileTest, a_target_that_accepts_only_tiny_messages_is_refused) {
+TEST_F(WithAHostileTarget, a_login_response_that_permits_only_tiny_messages_is_refused) {
     target.login.max_it_iu = 64;
     EXPECT_FALSE(bench.start());
     EXPECT_EQ(bench.why.code(), Code::kUnsupported) << bench.why.to_string();
 }
 
-TEST_F(HostileTest, silence_leads_to_a_timeout) {
+TEST_F(WithAHostileTarget, silence_leads_to_a_timeout) {
     open([](FakeTarget&, const wire::Command&) {});
     EXPECT_EQ(read(), Outcome::kTimedOut);
     EXPECT_GE(bench.lost, 1u) << "the buffer is free only without the connection";
 }
 
-TEST_F(HostileTest, login_to_a_silent_target_fails) {
+TEST_F(WithAHostileTarget, login_to_a_silent_target_fails) {
     target.script = [](FakeTarget&, const wire::Command&) {};
     EXPECT_FALSE(bench.start());
 }
 
-TEST_F(HostileTest, credits_are_never_exceeded) {
+TEST_F(WithAHostileTarget, credits_are_never_exceeded) {
     target.login.credits = 3;
     uint32_t seen = 0;
     open([&](FakeTarget&, const wire::Command&) { ++seen; });
@@ -322,7 +322,7 @@ TEST_F(HostileTest, credits_are_never_exceeded) {
 }
 
 // Each message ends the connection. The read fails, as the target repeats the message after each login.
-TEST_F(HostileTest, invalid_messages_close_the_connection) {
+TEST_F(WithAHostileTarget, invalid_messages_close_the_connection) {
     using Lie = std::function<void(FakeTarget&, const wire::Command&)>;
     const Lie lies[] = {
         [](FakeTarget& fake, const wire::Command& command) { fake.respond({.tag = command.tag + 1}); },
@@ -367,7 +367,7 @@ TEST_F(HostileTest, invalid_messages_close_the_connection) {
     }
 }
 
-TEST_F(HostileTest, a_command_completed_twice_in_one_message_closes_the_connection) {
+TEST_F(WithAHostileTarget, a_command_completed_twice_in_one_message_closes_the_connection) {
     bool twice = true;
     open([&](FakeTarget& fake, const wire::Command& command) {
         if (wire::get8(command.cdb.data()) != wire::kRead16) return fake.be_a_disk(command);
@@ -380,7 +380,7 @@ TEST_F(HostileTest, a_command_completed_twice_in_one_message_closes_the_connecti
     EXPECT_EQ(read(), Outcome::kOk);
 }
 
-TEST_F(HostileTest, batched_completions_that_were_not_negotiated_close_the_connection) {
+TEST_F(WithAHostileTarget, batched_completions_that_were_not_negotiated_close_the_connection) {
     target.login.caps = WSS_CAP_FUSED_COMPLETION;
     bool lie = true;
     open([&](FakeTarget& fake, const wire::Command& command) {
@@ -392,7 +392,7 @@ TEST_F(HostileTest, batched_completions_that_were_not_negotiated_close_the_conne
     EXPECT_EQ(bench.lost, 1u);
 }
 
-TEST_F(HostileTest, a_repeated_response_closes_the_connection) {
+TEST_F(WithAHostileTarget, a_repeated_response_closes_the_connection) {
     bool twice = true;
     open([&](FakeTarget& fake, const wire::Command& command) {
         if (wire::get8(command.cdb.data()) != wire::kRead16) return fake.be_a_disk(command);
@@ -405,14 +405,14 @@ TEST_F(HostileTest, a_repeated_response_closes_the_connection) {
     EXPECT_EQ(read(), Outcome::kOk);
 }
 
-TEST_F(HostileTest, less_data_than_requested_is_an_error) {
+TEST_F(WithAHostileTarget, less_data_than_requested_is_an_error) {
     open([](FakeTarget& fake, const wire::Command& command) {
         fake.respond({.tag = command.tag, .credits = 1, .in = {wire::Residual::Kind::kUnder, 512}});
     });
     EXPECT_EQ(read(), Outcome::kShort);
 }
 
-TEST_F(HostileTest, a_command_for_a_busy_target_is_repeated_until_the_deadline) {
+TEST_F(WithAHostileTarget, a_command_for_a_busy_target_is_repeated_until_the_deadline) {
     int busy = 5;
     open([&](FakeTarget& fake, const wire::Command& command) {
         fake.respond({.tag = command.tag, .credits = 1, .status = busy-- > 0 ? wire::kBusy : wire::kGood});
@@ -425,7 +425,7 @@ TEST_F(HostileTest, a_command_for_a_busy_target_is_repeated_until_the_deadline) 
     EXPECT_EQ(bench.lost, 0u) << "nothing was on the wire when it expired";
 }
 
-TEST_F(HostileTest, a_request_is_not_sent_again_after_its_deadline) {
+TEST_F(WithAHostileTarget, a_request_is_not_sent_again_after_its_deadline) {
     uint32_t reads = 0;
     open([&](FakeTarget& fake, const wire::Command& command) {
         ++reads;
@@ -449,7 +449,7 @@ TEST_F(HostileTest, a_request_is_not_sent_again_after_its_deadline) {
     EXPECT_EQ(bench.lost, 0u);
 }
 
-TEST_F(HostileTest, endless_unit_attentions_fail_the_request) {
+TEST_F(WithAHostileTarget, endless_unit_attentions_fail_the_request) {
     open([](FakeTarget& fake, const wire::Command& command) {
         std::array<byte, 32> sense;
         size_t length = wire::encode_sense(
@@ -463,7 +463,7 @@ TEST_F(HostileTest, endless_unit_attentions_fail_the_request) {
     EXPECT_EQ(read(), Outcome::kRefused);
 }
 
-TEST_F(HostileTest, a_medium_error_names_the_block) {
+TEST_F(WithAHostileTarget, a_medium_error_names_the_block) {
     open([](FakeTarget& fake, const wire::Command& command) {
         std::array<byte, 32> sense;
         size_t length = wire::encode_sense({.key = wire::SenseKey::kMediumError,
@@ -486,7 +486,7 @@ TEST_F(HostileTest, a_medium_error_names_the_block) {
     EXPECT_NE(describe(io).find("at block 5"), std::string::npos) << describe(io);
 }
 
-TEST_F(HostileTest, a_target_that_is_silent_beyond_keep_alive_is_disconnected) {
+TEST_F(WithAHostileTarget, a_silence_beyond_keep_alive_ends_the_connection) {
     target.login.caps = WSS_CAP_KEEPALIVE;
     target.login.keepalive_ms = 60;
     ASSERT_TRUE(bench.start());
@@ -494,7 +494,7 @@ TEST_F(HostileTest, a_target_that_is_silent_beyond_keep_alive_is_disconnected) {
     EXPECT_EQ(bench.why.code(), Code::kTimedOut) << bench.why.to_string();
 }
 
-TEST_F(HostileTest, random_bytes_do_no_harm) {
+TEST_F(WithAHostileTarget, random_bytes_do_no_harm) {
     open([](FakeTarget&, const wire::Command&) {});
     Random random(7);
     for (int round = 0; round < 150; ++round) {
@@ -513,7 +513,7 @@ TEST_F(HostileTest, random_bytes_do_no_harm) {
 }
 
 // A target with cache engines that refuse every connection.
-struct RefusingEngines : HostileTest, fabric::ListenHandler {
+struct RefusingEngines : WithAHostileTarget, fabric::ListenHandler {
     RefusingEngines() {
         target.login.caps |= WSS_CAP_CACHE;
         bench.others = [this] {
@@ -548,7 +548,7 @@ TEST_F(RefusingEngines, leave_their_places_to_others) {
     }
 }
 
-class WithoutFua : public HostileTest {
+class WithoutFua : public WithAHostileTarget {
   protected:
     WithoutFua() {
         target.write_cache = true;

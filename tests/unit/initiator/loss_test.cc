@@ -20,8 +20,8 @@ Options quick() {
     return options;
 }
 
-struct LossTest : ::testing::Test {
-    explicit LossTest(Options options = quick()) : both(options) {}
+struct AfterALoss : ::testing::Test {
+    explicit AfterALoss(Options options = quick()) : both(options) {}
     void SetUp() override {
         both.world.add_volume("disk", "ram:16M", 16 * kMiB);
         ASSERT_TRUE(bench.start());
@@ -42,8 +42,8 @@ struct LossTest : ::testing::Test {
 };
 
 // A request never times out, however long a login takes on a slow machine.
-struct PatientLossTest : LossTest {
-    PatientLossTest() : LossTest(patient()) {}
+struct PatientSession : AfterALoss {
+    PatientSession() : AfterALoss(patient()) {}
     static Options patient() {
         Options options = quick();
         options.reconnect_timeout = from_s(600);
@@ -51,7 +51,7 @@ struct PatientLossTest : LossTest {
     }
 };
 
-TEST_F(PatientLossTest, requests_in_flight_are_repeated_after_the_next_login) {
+TEST_F(PatientSession, repeats_requests_in_flight_after_the_next_login) {
     // Cuts after n turns, to cover every step of a transfer.
     for (int turns = 0; turns < 40; ++turns) {
         auto data = pattern(3 * kMiB, static_cast<uint64_t>(turns));
@@ -76,7 +76,7 @@ TEST_F(PatientLossTest, requests_in_flight_are_repeated_after_the_next_login) {
     EXPECT_GT(bench.lost, 30u);
 }
 
-TEST_F(LossTest, requests_fail_while_the_target_is_away_and_succeed_when_it_returns) {
+TEST_F(AfterALoss, requests_fail_while_the_target_is_away_and_succeed_when_it_returns) {
     auto data = pattern(4096, 1);
     Io waiting;
     prepare(waiting, Operation::kWrite, 0, data);
@@ -99,7 +99,7 @@ TEST_F(LossTest, requests_fail_while_the_target_is_away_and_succeed_when_it_retu
     EXPECT_EQ(bench.write(*disk, 0, data), Outcome::kOk);
 }
 
-TEST_F(LossTest, attempts_to_reconnect_slow_down) {
+TEST_F(AfterALoss, attempts_to_reconnect_slow_down) {
     bench.network().unreachable = true;
     bench.network().cut();
     const uint32_t before = bench.network().connects;
@@ -112,7 +112,7 @@ TEST_F(LossTest, attempts_to_reconnect_slow_down) {
     EXPECT_TRUE(bench.until([&] { return bench.ready == 2; }));
 }
 
-TEST_F(LossTest, a_compare_and_write_on_the_wire_is_not_repeated) {
+TEST_F(AfterALoss, a_compare_and_write_on_the_wire_is_not_repeated) {
     auto zeroes = std::vector<byte>(512), data = pattern(512, 1);
     Io io;
     io.operation = Operation::kCompareAndWrite;
@@ -127,7 +127,7 @@ TEST_F(LossTest, a_compare_and_write_on_the_wire_is_not_repeated) {
     EXPECT_EQ(io.outcome, Outcome::kConnectionLost);
 }
 
-TEST_F(LossTest, a_new_volume_of_the_same_name_is_not_mistaken_for_the_old_one) {
+TEST_F(AfterALoss, a_new_volume_of_the_same_name_is_not_mistaken_for_the_old_one) {
     auto data = pattern(512, 1);
     // The service continues; the volume is deleted and created again during the outage.
     bench.network().unreachable = true;
@@ -147,7 +147,7 @@ TEST_F(LossTest, a_new_volume_of_the_same_name_is_not_mistaken_for_the_old_one) 
     EXPECT_EQ(waiting.outcome, Outcome::kVolumeGone) << "the request waited for the old volume";
 }
 
-TEST_F(LossTest, closing_fails_requests_in_flight) {
+TEST_F(AfterALoss, closing_fails_requests_in_flight) {
     std::vector<std::unique_ptr<Io>> ios;
     auto data = pattern(2 * kMiB, 1);
     for (uint64_t i = 0; i < 40; ++i) {
@@ -164,8 +164,8 @@ TEST_F(LossTest, closing_fails_requests_in_flight) {
     }
 }
 
-struct ChannelsTest : LossTest {
-    ChannelsTest() : LossTest(channels()) {}
+struct SeveralChannels : AfterALoss {
+    SeveralChannels() : AfterALoss(channels()) {}
     static Options channels() {
         Options options = quick();
         options.channels = 4;
@@ -173,7 +173,7 @@ struct ChannelsTest : LossTest {
     }
 };
 
-TEST_F(ChannelsTest, several_channels_carry_one_session_and_fail_together) {
+TEST_F(SeveralChannels, carry_one_session_and_fail_together) {
     EXPECT_EQ(bench.network().connects, 4u);
     std::vector<std::unique_ptr<Io>> ios;
     std::vector<std::vector<byte>> data;
@@ -193,7 +193,7 @@ TEST_F(ChannelsTest, several_channels_carry_one_session_and_fail_together) {
 }
 
 // A target is restarted, within the same boot of its machine or after a power cycle.
-class RebootTest : public ::testing::Test {
+class AfterAReboot : public ::testing::Test {
   protected:
     void SetUp() override {
         char path[] = "/tmp/wss-reboot-XXXXXX";
@@ -211,7 +211,7 @@ class RebootTest : public ::testing::Test {
         ASSERT_NE(disk_, nullptr);
         ASSERT_TRUE(disk_->info().write_cache);
     }
-    ~RebootTest() override { ::unlink(path_.c_str()); }
+    ~AfterAReboot() override { ::unlink(path_.c_str()); }
     void start_world(uint32_t boot_id, uint16_t port) {
         block::testing::WorldOptions options{.service = {.epoch_base = ++epoch_ << 20, .boot_id = boot_id},
                                              .port = port};
@@ -236,7 +236,7 @@ class RebootTest : public ::testing::Test {
     Volume* disk_ = nullptr;
 };
 
-TEST_F(RebootTest, the_first_flush_after_the_machine_lost_unflushed_writes_fails_with_the_reason) {
+TEST_F(AfterAReboot, the_first_flush_fails_with_the_reason_if_unflushed_writes_were_lost) {
     ASSERT_EQ(write(), Outcome::kOk);
     ASSERT_TRUE(restart(1));
     EXPECT_EQ(flush(), Outcome::kOk) << "a restart of the process loses no cache";
@@ -251,10 +251,10 @@ TEST_F(RebootTest, the_first_flush_after_the_machine_lost_unflushed_writes_fails
     EXPECT_EQ(flush(), Outcome::kOk) << "FUA was stable";
 }
 
-class FuaTest : public RebootTest {
+class WithFua : public AfterAReboot {
   protected:
     void SetUp() override {
-        RebootTest::SetUp();
+        AfterAReboot::SetUp();
         io_.volume = disk_;
         io_.length = 4096;
         io_.fua = true;
@@ -264,7 +264,7 @@ class FuaTest : public RebootTest {
     Io io_;
 };
 
-TEST_F(FuaTest, changes_whose_command_has_no_fua_bit_are_flushed) {
+TEST_F(WithFua, changes_whose_command_has_no_fua_bit_are_flushed) {
     for (const Operation operation : {Operation::kWriteZeroes, Operation::kDiscard}) {
         const uint64_t flushes = totals().flushes;
         io_.operation = operation;
@@ -273,7 +273,7 @@ TEST_F(FuaTest, changes_whose_command_has_no_fua_bit_are_flushed) {
     }
 }
 
-TEST_F(FuaTest, a_change_is_repeated_when_the_target_is_lost_before_the_flush) {
+TEST_F(WithFua, a_change_is_repeated_when_the_target_is_lost_before_the_flush) {
     io_.operation = Operation::kWriteZeroes;
     io_.over = false;
     ASSERT_TRUE(bench_->session().submit(io_));
@@ -286,7 +286,7 @@ TEST_F(FuaTest, a_change_is_repeated_when_the_target_is_lost_before_the_flush) {
 }
 
 // Nobody listens there: the first connect fails with a reason.
-TEST(ConnectTest, a_refused_connection_names_its_address) {
+TEST(ConnectError, names_the_address_of_a_refused_connection) {
     Bench bench({.scheme = fabric::Scheme::kTcp, .host = "127.0.0.1", .port = 1}, quick());
     EXPECT_FALSE(bench.start());
     EXPECT_NE(bench.why.to_string().find("127.0.0.1:1"), std::string::npos) << bench.why.to_string();

@@ -21,7 +21,7 @@ std::unique_ptr<fabric::Fabric> any_fabric() {
     return *std::move(fabric::open({.scheme = fabric::Scheme::kTcp, .host = "127.0.0.1", .port = 0}));
 }
 
-TEST(BouncePoolTest, runs_never_overlap_and_are_all_returned) {
+TEST(BouncePool, never_allocates_overlapping_runs_and_recovers_all_that_are_returned) {
     auto fabric = any_fabric();
     auto pool = *std::move(BouncePool::create(*fabric, 0));
     Random random(1);
@@ -49,20 +49,20 @@ TEST(BouncePoolTest, runs_never_overlap_and_are_all_returned) {
     EXPECT_TRUE(pool->take(pool->largest()).has_value()) << "the whole arena in one run";
 }
 
-TEST(BouncePoolTest, a_full_arena_returns_no_run) {
+TEST(BouncePool, that_is_full_returns_no_run) {
     auto fabric = any_fabric();
     auto pool = *std::move(BouncePool::create(*fabric, 0));
     ASSERT_TRUE(pool->take(pool->largest()).has_value());
     EXPECT_FALSE(pool->take(1).has_value());
 }
 
-struct RegionTableTest : ::testing::Test {
+struct PinnedRegions : ::testing::Test {
     static constexpr size_t kPage = 4096;
-    RegionTableTest() {
+    PinnedRegions() {
         void* mapped = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         memory = {static_cast<std::byte*>(mapped), kBytes};
     }
-    ~RegionTableTest() override { munmap(memory.data(), memory.size()); }
+    ~PinnedRegions() override { munmap(memory.data(), memory.size()); }
     std::span<std::byte> pages(size_t first, size_t count) {
         return memory.subspan(first * kPage, count * kPage);
     }
@@ -73,7 +73,7 @@ struct RegionTableTest : ::testing::Test {
     RegionTable table{*fabric, {.pins_max = 4, .pin_bytes_max = 16 * kPage}};
 };
 
-TEST_F(RegionTableTest, a_pin_is_found_again_and_covers_whole_pages) {
+TEST_F(PinnedRegions, are_found_again_and_cover_whole_pages) {
     auto* entry = table.find_or_pin(memory.subspan(100, 50));
     ASSERT_NE(entry, nullptr);
     EXPECT_EQ(entry->region->bytes().size(), kPage);
@@ -84,7 +84,7 @@ TEST_F(RegionTableTest, a_pin_is_found_again_and_covers_whole_pages) {
     EXPECT_EQ(remote.length, 50u);
 }
 
-TEST_F(RegionTableTest, the_least_recently_used_pin_is_evicted_first) {
+TEST_F(PinnedRegions, are_evicted_in_order_of_their_last_use) {
     for (size_t i = 0; i < 4; ++i) ASSERT_NE(table.find_or_pin(pages(i * 2, 1)), nullptr);
     table.find(pages(0, 1));
     ASSERT_NE(table.find_or_pin(pages(20, 1)), nullptr);
@@ -93,14 +93,14 @@ TEST_F(RegionTableTest, the_least_recently_used_pin_is_evicted_first) {
     EXPECT_EQ(table.find(pages(2, 1)), nullptr);
 }
 
-TEST_F(RegionTableTest, pinned_bytes_are_bounded) {
+TEST_F(PinnedRegions, are_bounded_in_bytes) {
     ASSERT_NE(table.find_or_pin(pages(0, 10)), nullptr);
     ASSERT_NE(table.find_or_pin(pages(20, 10)), nullptr);
     EXPECT_EQ(table.pinned_bytes(), 10 * kPage);
     EXPECT_EQ(table.find_or_pin(pages(0, 17)), nullptr) << "more than the limit";
 }
 
-TEST_F(RegionTableTest, a_new_range_replaces_the_pins_that_it_overlaps) {
+TEST_F(PinnedRegions, are_replaced_by_a_new_range_that_overlaps_them) {
     ASSERT_NE(table.find_or_pin(pages(0, 4)), nullptr);
     auto* wider = table.find_or_pin(pages(2, 6));
     ASSERT_NE(wider, nullptr);
@@ -109,7 +109,7 @@ TEST_F(RegionTableTest, a_new_range_replaces_the_pins_that_it_overlaps) {
     EXPECT_EQ(table.find(pages(3, 4)), wider);
 }
 
-TEST_F(RegionTableTest, an_invalidated_pin_lives_while_a_request_holds_it) {
+TEST_F(PinnedRegions, that_are_invalidated_live_while_a_request_holds_them) {
     auto* entry = table.find_or_pin(pages(0, 2));
     ASSERT_NE(entry, nullptr);
     table.hold(*entry);
@@ -121,7 +121,7 @@ TEST_F(RegionTableTest, an_invalidated_pin_lives_while_a_request_holds_it) {
     table.release(*entry);
 }
 
-TEST_F(RegionTableTest, registrations_of_the_caller_are_not_evicted) {
+TEST_F(PinnedRegions, that_the_caller_registered_are_not_evicted) {
     auto own = fabric->register_memory(pages(4, 4), fabric::Access::kRemoteReadWrite);
     ASSERT_TRUE(own.is_ok());
     ASSERT_NE(table.find_or_pin(pages(6, 4)), nullptr);
@@ -154,7 +154,7 @@ std::pair<Payload::Kind, int> plan(DataMemory& memory, std::span<std::byte> buff
     return planned;
 }
 
-TEST(DataMemoryTest, over_shm_all_memory_except_allocated_memory_is_copied) {
+TEST(DataMemory, is_copied_over_shm_unless_it_was_allocated) {
     Options options{.pin_at_least = 1};
     std::vector<std::byte> buffers(16 * 4096);
     for (auto scheme : {fabric::Scheme::kTcp, fabric::Scheme::kShm}) {

@@ -20,7 +20,7 @@ struct Setting {
     bool cuts;
 };
 
-class ModelTest : public ::testing::TestWithParam<Setting> {
+class RandomOperations : public ::testing::TestWithParam<Setting> {
   protected:
     static Options options() {
         Options options;
@@ -98,7 +98,7 @@ class ModelTest : public ::testing::TestWithParam<Setting> {
     uint64_t started_ = 0;
 };
 
-TEST_P(ModelTest, reads_return_the_last_written_data) {
+TEST_P(RandomOperations, read_the_last_written_data) {
     both_ = std::make_unique<TargetAndBench>(options(), 1);
     bench_ = &both_->bench;
     both_->world.add_volume("disk", "ram:8M", kSize);
@@ -139,7 +139,7 @@ TEST_P(ModelTest, reads_return_the_last_written_data) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, ModelTest,
+INSTANTIATE_TEST_SUITE_P(Ways, RandomOperations,
                          ::testing::Values(Setting{"defaults", 1, 128, 16384, 0, false},
                                            Setting{"one_command", 1, 1, 16384, 0, false},
                                            Setting{"no_immediate", 1, 128, 0, 0, false},

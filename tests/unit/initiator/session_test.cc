@@ -7,7 +7,7 @@ namespace {
 
 constexpr uint64_t kMiB = 1024 * 1024;
 
-class SessionTest : public ::testing::Test {
+class InitiatorSession : public ::testing::Test {
   protected:
     void SetUp() override {
         both.world.add_volume("disk1", "ram:16M", 16 * kMiB);
@@ -21,7 +21,7 @@ class SessionTest : public ::testing::Test {
     Volume* disk1 = nullptr;
 };
 
-TEST_F(SessionTest, volumes_are_found_by_name_and_described) {
+TEST_F(InitiatorSession, finds_volumes_by_name_and_describes_them) {
     ASSERT_EQ(bench.session().volumes().size(), 2u);
     EXPECT_EQ(bench.session().volumes()[0].name, "disk1");
     EXPECT_EQ(disk1->info().size, 16 * kMiB);
@@ -35,23 +35,23 @@ TEST_F(SessionTest, volumes_are_found_by_name_and_described) {
     EXPECT_NE(disk1->info().naa, disk2->info().naa);
 }
 
-TEST_F(SessionTest, an_unknown_volume_is_refused_with_the_names_that_exist) {
+TEST_F(InitiatorSession, refuses_an_unknown_volume_with_the_names_that_exist) {
     EXPECT_EQ(bench.open("disk9"), nullptr);
     EXPECT_EQ(bench.why.code(), Code::kNotFound);
     EXPECT_NE(bench.why.text().find("'disk1', 'disk2'"), std::string::npos) << bench.why.text();
 }
 
-TEST_F(SessionTest, an_empty_name_is_refused_if_there_are_two_volumes) {
+TEST_F(InitiatorSession, refuses_an_empty_name_if_there_are_two_volumes) {
     EXPECT_EQ(bench.open(""), nullptr);
     EXPECT_EQ(bench.why.code(), Code::kInvalid);
 }
 
-TEST_F(SessionTest, a_volume_created_after_login_is_found) {
+TEST_F(InitiatorSession, finds_a_volume_created_after_login) {
     both.world.add_volume("late", "ram:1M", kMiB);
     EXPECT_NE(bench.open("late"), nullptr) << bench.why.to_string();
 }
 
-TEST_F(SessionTest, written_data_is_read_back_at_every_size) {
+TEST_F(InitiatorSession, reads_written_data_back_at_every_size) {
     // Sizes for immediate and bounced data, and for one and several commands.
     for (size_t bytes : {size_t{512}, size_t{4096}, size_t{16384}, size_t{16896}, size_t{65536}, size_t{kMiB},
                          size_t{kMiB + 512}, size_t{5 * kMiB}}) {
@@ -61,7 +61,7 @@ TEST_F(SessionTest, written_data_is_read_back_at_every_size) {
     }
 }
 
-TEST_F(SessionTest, scattered_buffers_are_gathered_in_order) {
+TEST_F(InitiatorSession, gathers_scattered_buffers_in_order) {
     auto data = pattern(96 * 1024, 7);
     Io io;
     io.operation = Operation::kWrite;
@@ -77,7 +77,7 @@ TEST_F(SessionTest, scattered_buffers_are_gathered_in_order) {
     EXPECT_EQ(bench.read(*disk1, 4096, data.size()), data);
 }
 
-TEST_F(SessionTest, registered_buffers_are_reached_without_a_bounce) {
+TEST_F(InitiatorSession, uses_registered_buffers_without_a_bounce) {
     auto region = bench.fabric().allocate(2 * kMiB, fabric::Access::kRemoteReadWrite);
     ASSERT_TRUE(region.is_ok());
     std::span<byte> memory = (*region)->bytes();
@@ -102,12 +102,12 @@ TEST_F(SessionTest, registered_buffers_are_reached_without_a_bounce) {
     EXPECT_TRUE(back.is_ok()) << back.status().to_string();
 }
 
-TEST_F(SessionTest, flush_and_fua_succeed) {
+TEST_F(InitiatorSession, succeeds_with_flush_and_fua) {
     EXPECT_EQ(bench.write(*disk1, 0, pattern(4096, 1), true), Outcome::kOk);
     EXPECT_EQ(bench.simple(*disk1, Operation::kFlush), Outcome::kOk);
 }
 
-TEST_F(SessionTest, zeroed_ranges_read_as_zeroes) {
+TEST_F(InitiatorSession, reads_zeroed_ranges_as_zeroes) {
     ASSERT_EQ(bench.write(*disk1, 0, pattern(3 * kMiB, 1)), Outcome::kOk);
     ASSERT_EQ(bench.simple(*disk1, Operation::kWriteZeroes, 512, 2 * kMiB), Outcome::kOk);
     auto data = bench.read(*disk1, 0, 3 * kMiB);
@@ -116,7 +116,7 @@ TEST_F(SessionTest, zeroed_ranges_read_as_zeroes) {
     EXPECT_EQ(data, expected);
 }
 
-TEST_F(SessionTest, discard_changes_no_other_blocks) {
+TEST_F(InitiatorSession, changes_no_other_blocks_with_a_discard) {
     auto expected = pattern(kMiB, 1);
     ASSERT_EQ(bench.write(*disk1, 0, expected), Outcome::kOk);
     ASSERT_EQ(bench.simple(*disk1, Operation::kDiscard, 64 * 1024, 128 * 1024), Outcome::kOk);
@@ -140,7 +140,7 @@ TEST(PinningSession, discards_only_its_range_on_a_target_without_immediate_data)
     EXPECT_EQ(both.bench.read(*disk, 0, kMiB), expected);
 }
 
-TEST_F(SessionTest, compare_and_write_writes_only_on_a_match) {
+TEST_F(InitiatorSession, writes_only_on_a_match_with_compare_and_write) {
     auto old_data = pattern(512, 1), new_data = pattern(512, 2), other = pattern(512, 3);
     ASSERT_EQ(bench.write(*disk1, 8192, old_data), Outcome::kOk);
     auto compare = [&](std::vector<byte>& expected, std::vector<byte>& replacement, Io& io) {
@@ -162,7 +162,7 @@ TEST_F(SessionTest, compare_and_write_writes_only_on_a_match) {
     EXPECT_EQ(bench.read(*disk1, 8192, 512), new_data);
 }
 
-TEST_F(SessionTest, invalid_requests_are_refused_before_they_are_sent) {
+TEST_F(InitiatorSession, refuses_invalid_requests_before_they_are_sent) {
     auto data = pattern(8192, 1);
     EXPECT_EQ(bench.write(*disk1, 100, data), Outcome::kUnaligned);
     EXPECT_EQ(bench.write(*disk1, 512, {data.data(), 1000}), Outcome::kUnaligned);
@@ -182,7 +182,7 @@ TEST_F(SessionTest, invalid_requests_are_refused_before_they_are_sent) {
               "volume's block size, 512 bytes");
 }
 
-TEST_F(SessionTest, a_resize_is_detected) {
+TEST_F(InitiatorSession, detects_a_resize) {
     bool done = false;
     both.world.volumes().resize_async("disk1", 8 * kMiB, [&](Status status) { done = status.is_ok(); });
     ASSERT_TRUE(bench.until([&] { return done && disk1->info().size == 8 * kMiB; }));
@@ -190,21 +190,21 @@ TEST_F(SessionTest, a_resize_is_detected) {
     EXPECT_EQ(bench.simple(*disk1, Operation::kWriteZeroes, 8 * kMiB, 4096), Outcome::kOutOfRange);
 }
 
-TEST_F(SessionTest, write_protection_is_detected) {
+TEST_F(InitiatorSession, detects_write_protection) {
     bool done = false;
     both.world.volumes().set_read_only_async("disk1", true, [&](Status) { done = true; });
     ASSERT_TRUE(bench.until([&] { return done && disk1->info().read_only; }));
     EXPECT_EQ(bench.write(*disk1, 0, pattern(512, 1)), Outcome::kReadOnly);
 }
 
-TEST_F(SessionTest, requests_for_a_deleted_volume_fail) {
+TEST_F(InitiatorSession, fails_requests_for_a_deleted_volume) {
     bool done = false;
     both.world.volumes().remove_async("disk1", [&](Status) { done = true; });
     ASSERT_TRUE(bench.until([&] { return done && disk1->gone(); }));
     EXPECT_EQ(bench.simple(*disk1, Operation::kFlush), Outcome::kVolumeGone);
 }
 
-TEST_F(SessionTest, closed_volumes_that_the_target_has_deleted_are_freed) {
+TEST_F(InitiatorSession, frees_closed_volumes_that_the_target_has_deleted) {
     ASSERT_NE(bench.open("disk2"), nullptr);
     for (int i = 0; i < 3; ++i) {
         both.world.add_volume("brief", "ram:1M", kMiB);
