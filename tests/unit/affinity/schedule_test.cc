@@ -48,7 +48,7 @@ Case any_case(bool any_rates) {
     return one;
 }
 
-TEST(Affinity, operators_run_at_home_if_the_blocks_are_distributed_evenly) {
+TEST(Affinity, runs_operators_at_home_if_the_blocks_are_distributed_evenly) {
     Cluster cluster{.nodes = 4, .workers = 2, .rates = {.local = 100, .remote = 50}};
     Operators operators;
     for (uint32_t node = 0; node < 4; ++node) add(operators, 4, node, 20);
@@ -57,7 +57,7 @@ TEST(Affinity, operators_run_at_home_if_the_blocks_are_distributed_evenly) {
     EXPECT_NEAR(ours.seconds, 20 * 10 / 100.0, 1e-9);
 }
 
-TEST(Affinity, idle_nodes_take_operators_of_a_node_with_all_blocks) {
+TEST(Affinity, lets_idle_nodes_take_operators_of_a_node_with_all_blocks) {
     Cluster cluster{.nodes = 4, .workers = 1, .rates = {.local = 100, .remote = 50}};
     Operators operators;
     add(operators, 4, 0, 250);
@@ -70,7 +70,7 @@ TEST(Affinity, idle_nodes_take_operators_of_a_node_with_all_blocks) {
     EXPECT_NEAR(seconds(cluster, operators, Policy::kRemote), 2500 / 150.0, 0.2);
 }
 
-TEST(Affinity, a_node_runs_its_longest_operator_first_and_gives_its_shortest_away) {
+TEST(Affinity, lets_a_node_run_its_longest_operator_first_and_give_its_shortest_away) {
     Cluster cluster{.nodes = 2, .workers = 1, .rates = {.local = 100, .remote = 50}};
     Operators operators;
     for (uint32_t accesses : {30, 10, 50, 20}) add(operators, 2, 0, 1, accesses);
@@ -80,7 +80,7 @@ TEST(Affinity, a_node_runs_its_longest_operator_first_and_gives_its_shortest_awa
     EXPECT_EQ(schedule.take(0, 0.5), 0u);
 }
 
-TEST(Affinity, a_node_does_not_steal_what_the_home_would_finish_earlier) {
+TEST(Affinity, lets_no_node_steal_what_the_home_would_finish_earlier) {
     Cluster cluster{.nodes = 2, .workers = 1, .rates = {.local = 100, .remote = 10}};
     Operators operators;
     add(operators, 2, 0, 5);  // 0.5 s at home; one of them takes 1 s remotely
@@ -89,7 +89,7 @@ TEST(Affinity, a_node_does_not_steal_what_the_home_would_finish_earlier) {
     EXPECT_EQ(schedule.take(0, 0), 0u);
 }
 
-TEST(Affinity, the_operator_that_runs_at_home_counts_as_work_left) {
+TEST(Affinity, counts_the_operator_that_runs_at_home_as_work_left) {
     Cluster cluster{.nodes = 2, .workers = 1, .rates = {.local = 100, .remote = 90}};
     Operators operators;
     add(operators, 2, 0, 2);
@@ -100,7 +100,7 @@ TEST(Affinity, the_operator_that_runs_at_home_counts_as_work_left) {
     EXPECT_EQ(late.take(1, 0.09), Schedule::kNone);
 }
 
-TEST(Affinity, steals_from_saturated_storage_take_no_time) {
+TEST(Affinity, lets_steals_from_saturated_storage_take_no_time) {
     Cluster cluster{.nodes = 3, .workers = 1, .rates = {.local = 100, .remote = 50, .storage = 100}};
     Operators operators;
     add(operators, 3, 0, 50);
@@ -108,7 +108,7 @@ TEST(Affinity, steals_from_saturated_storage_take_no_time) {
     EXPECT_NEAR(seconds(cluster, operators, Policy::kAffinity), 5, 0.2);
 }
 
-TEST(Affinity, remote_placement_avoids_the_home_and_shares_the_accesses_equally) {
+TEST(Affinity, with_remote_placement_avoids_the_home_and_shares_the_accesses_equally) {
     Cluster cluster{.nodes = 3, .workers = 1, .rates = {.local = 100, .remote = 100}};
     Operators operators;
     add(operators, 3, 1, 40);
@@ -127,7 +127,7 @@ TEST(Affinity, is_never_slower_than_the_better_of_all_local_and_all_remote) {
     }));
 }
 
-TEST(Affinity, stealing_alone_is_never_slower_than_all_local) {
+TEST(Affinity, with_stealing_alone_is_never_slower_than_all_local) {
     EXPECT_TRUE(rc::check([] {
         Case one = any_case(false);
         RC_ASSERT(seconds(one.cluster, one.operators, Policy::kAffinity) <=
@@ -135,7 +135,7 @@ TEST(Affinity, stealing_alone_is_never_slower_than_all_local) {
     }));
 }
 
-TEST(Affinity, no_schedule_is_faster_than_the_bound) {
+TEST(Affinity, has_no_schedule_that_is_faster_than_the_bound) {
     EXPECT_TRUE(rc::check([] {
         Case one = any_case(true);
         double bound = bound_seconds(one.cluster, one.operators);
@@ -144,7 +144,7 @@ TEST(Affinity, no_schedule_is_faster_than_the_bound) {
     }));
 }
 
-TEST(Affinity, equal_input_gives_equal_decisions) {
+TEST(Affinity, makes_equal_decisions_for_equal_input) {
     EXPECT_TRUE(rc::check([] {
         Case one = any_case(true);
         for (Policy policy : kPolicies) {
@@ -162,7 +162,7 @@ TEST(Affinity, equal_input_gives_equal_decisions) {
 }
 
 // A worker stops at the first kNone. So there is one decision for each operator, and one for each worker.
-TEST(Affinity, every_operator_runs_once_although_workers_stop) {
+TEST(Affinity, runs_every_operator_once_although_workers_stop) {
     EXPECT_TRUE(rc::check([] {
         Case one = any_case(true);
         for (Policy policy : kPolicies) {

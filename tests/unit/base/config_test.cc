@@ -73,7 +73,7 @@ TEST(Config, sets_the_given_keys_and_leaves_defaults_for_the_others) {
     EXPECT_EQ(all.texts, (std::vector<std::string>{"one"}));
 }
 
-TEST(Config, errors_name_file_line_and_key) {
+TEST(Config, names_file_line_and_key_in_errors) {
     EXPECT_EQ(error_of("\n\nnumber = 1"), "x.toml:3: number: must be a number from 2 to 100");
     EXPECT_EQ(error_of("number = 4294967298"), "x.toml:1: number: must be a number from 2 to 100");
     EXPECT_EQ(error_of("flag = 1"), "x.toml:1: flag: must be true or false");
@@ -88,14 +88,14 @@ TEST(Config, errors_name_file_line_and_key) {
     EXPECT_EQ(error_of("size = -1").rfind("x.toml:1: size: ", 0), 0u);
 }
 
-TEST(Config, an_unknown_key_is_an_error_that_suggests_the_right_one) {
+TEST(Config, reports_an_unknown_key_and_suggests_the_right_one) {
     EXPECT_EQ(error_of("a = 1\n").rfind("x.toml:1: a: unknown key", 0), 0u);
     EXPECT_EQ(error_of("nubmer = 5"), "x.toml:1: nubmer: unknown key, did you mean 'number'?");
     EXPECT_EQ(error_of("[[disk]]\nname = 'a'\nsice = 3"),
               "x.toml:3: disk[0].sice: unknown key, did you mean 'size'?");
 }
 
-TEST(Config, a_syntax_error_names_its_line) {
+TEST(Config, names_the_line_of_a_syntax_error) {
     EXPECT_EQ(error_of("flag = true\nnumber = = 5").rfind("x.toml:2: ", 0), 0u);
     EXPECT_EQ(error_of("text = \"unfinished").rfind("x.toml:1: ", 0), 0u);
     EXPECT_EQ(error_of("flag = true\nflag = false").rfind("x.toml:2: ", 0), 0u);
@@ -106,7 +106,7 @@ TEST(Config, a_syntax_error_names_its_line) {
         error_of(text);
 }
 
-TEST(Config, an_error_names_the_file_that_cannot_be_read) {
+TEST(Config, names_the_file_that_cannot_be_read_in_the_error) {
     ConfigSchema schema;
     Status missing = schema.read_file("/nonexistent/x.toml");
     EXPECT_EQ(missing.code(), Code::kNotFound);
@@ -116,7 +116,7 @@ TEST(Config, an_error_names_the_file_that_cannot_be_read) {
 }
 
 // An operator may pass a configuration through a pipe, as `--config <(…)` does.
-TEST(Config, a_pipe_is_read_but_its_writer_is_not_waited_for) {
+TEST(Config, reads_a_pipe_but_does_not_wait_for_its_writer) {
     char folder[] = "/tmp/wss-config-XXXXXX";
     ASSERT_NE(mkdtemp(folder), nullptr);
     const std::string path = std::string(folder) + "/pipe";

@@ -57,7 +57,7 @@ TEST_F(File, has_its_new_contents_after_a_replacement) {
     EXPECT_EQ(*read_file(path_, kMax), "");
 }
 
-TEST_F(File, a_disk_that_fills_up_half_way_causes_an_error_and_keeps_the_old_contents) {
+TEST_F(File, keeps_its_old_contents_and_reports_an_error_if_the_disk_fills_up_half_way) {
     ASSERT_TRUE(replace_file(path_, "what was there"));
     Status status;
     {
@@ -71,7 +71,7 @@ TEST_F(File, a_disk_that_fills_up_half_way_causes_an_error_and_keeps_the_old_con
     EXPECT_FALSE(std::filesystem::exists(path_ + ".new")) << "it would occupy space on a full disk";
 }
 
-TEST_F(File, a_link_in_place_of_the_new_file_is_not_followed) {
+TEST_F(File, is_not_written_through_a_link_in_place_of_the_new_one) {
     const std::string victim = folder_ + "/victim";
     ASSERT_TRUE(replace_file(victim, "of somebody else"));
     ASSERT_EQ(symlink(victim.c_str(), (path_ + ".new").c_str()), 0);
@@ -97,7 +97,7 @@ TEST_F(File, keeps_the_mode_and_the_owner_of_the_file_that_it_replaces) {
     }
 }
 
-TEST_F(File, a_missing_folder_causes_an_error_that_names_it) {
+TEST_F(File, in_a_missing_folder_causes_an_error_that_names_the_folder) {
     Status status = replace_file(folder_ + "/none/state", "text");
     EXPECT_EQ(status.sys_errno(), ENOENT);
     EXPECT_NE(status.text().find("/none/state"), std::string::npos) << status.text();

@@ -36,7 +36,7 @@ TEST(Gate, reports_once_when_the_last_holder_leaves) {
     EXPECT_EQ(drained, 1);
 }
 
-TEST(Gate, holder_leaves_on_destruction_and_passes_on_its_place_when_moved) {
+TEST(Gate, lets_a_holder_leave_on_destruction_and_pass_on_its_place_when_moved) {
     Gate gate;
     {
         Gate::Holder one = gate.enter();
@@ -50,7 +50,7 @@ TEST(Gate, holder_leaves_on_destruction_and_passes_on_its_place_when_moved) {
     EXPECT_EQ(gate.count(), 0u);
 }
 
-TEST(Gate, holder_can_be_copied_after_the_gate_is_closed) {
+TEST(Gate, lets_a_holder_be_copied_after_it_is_closed) {
     Gate gate;
     bool drained = false;
     Gate::Holder first = gate.enter();

@@ -12,7 +12,7 @@
 namespace wss {
 namespace {
 
-TEST(Histogram, an_empty_histogram_returns_zero) {
+TEST(Histogram, that_is_empty_returns_zero) {
     Histogram histogram;
     EXPECT_EQ(histogram.count(), 0u);
     EXPECT_EQ(histogram.min(), 0u);
@@ -21,7 +21,7 @@ TEST(Histogram, an_empty_histogram_returns_zero) {
     EXPECT_EQ(histogram.mean(), 0);
 }
 
-TEST(Histogram, small_values_are_exact) {
+TEST(Histogram, is_exact_for_small_values) {
     Histogram histogram;
     for (uint64_t value = 1; value <= 1000; ++value) histogram.record(value);
     EXPECT_EQ(histogram.percentile(50), 500u);
@@ -33,7 +33,7 @@ TEST(Histogram, small_values_are_exact) {
     EXPECT_EQ(histogram.max(), 1000u);
 }
 
-TEST(Histogram, every_percentile_is_within_a_thousandth_of_the_sorted_values) {
+TEST(Histogram, has_every_percentile_within_a_thousandth_of_the_sorted_values) {
     Random random(7);
     Histogram one, other;
     std::vector<uint64_t> values;
@@ -52,7 +52,7 @@ TEST(Histogram, every_percentile_is_within_a_thousandth_of_the_sorted_values) {
     EXPECT_EQ(one.count(), values.size());
 }
 
-TEST(Histogram, values_beyond_the_highest_count_as_the_highest) {
+TEST(Histogram, counts_values_beyond_the_highest_as_the_highest) {
     Histogram histogram;
     histogram.record(UINT64_MAX);
     EXPECT_EQ(histogram.max(), Histogram::kHighest);

@@ -19,13 +19,13 @@ int some_cpu() {
     return cpu;
 }
 
-TEST(Cpus, a_list_keeps_its_order) {
+TEST(Cpus, are_parsed_from_numbers_and_ranges) {
     const std::string one = std::to_string(some_cpu());
     EXPECT_EQ(*parse_cpus(one), std::vector<int>{some_cpu()});
     EXPECT_EQ(*parse_cpus(one + "-" + one), std::vector<int>{some_cpu()});
 }
 
-TEST(Cpus, an_invalid_list_is_refused_with_an_example) {
+TEST(Cpus, of_an_invalid_list_are_refused_with_an_example) {
     for (const char* text : {"", ",", "a", "0,", "-1", "1-0", "0-", "0 1", "99999999999999", "0x1"}) {
         auto cpus = parse_cpus(text);
         ASSERT_FALSE(cpus) << text;
@@ -34,7 +34,7 @@ TEST(Cpus, an_invalid_list_is_refused_with_an_example) {
     EXPECT_NE(parse_cpus("many").status().text().find("2,4-7"), std::string::npos);
 }
 
-TEST(Cpus, a_missing_or_repeated_processor_is_refused) {
+TEST(Cpus, that_are_missing_or_repeated_are_refused) {
     EXPECT_NE(parse_cpus("1000000").status().text().find("processor 1000000"), std::string::npos);
     const std::string one = std::to_string(some_cpu());
     EXPECT_NE(parse_cpus(one + "," + one).status().text().find("twice"), std::string::npos);
@@ -42,7 +42,7 @@ TEST(Cpus, a_missing_or_repeated_processor_is_refused) {
     EXPECT_FALSE(parse_cpus(one + "-2147483647"));
 }
 
-TEST(Cpus, a_pinned_thread_runs_on_its_processor_only) {
+TEST(Cpus, run_a_pinned_thread_on_its_processor_only) {
     std::vector<int> allowed;
     std::thread thread([&] {
         ASSERT_TRUE(pin_thread(pthread_self(), some_cpu()));

@@ -43,7 +43,7 @@ TEST(Hmac, digests_are_equal_only_if_all_bits_are_equal) {
     EXPECT_FALSE(equal_in_constant_time(a, std::span(b).first(31)));
 }
 
-TEST(Secrets, lines_are_names_and_secrets_and_comments_are_skipped) {
+TEST(Secrets, are_read_from_lines_with_their_names_and_comments_are_skipped) {
     auto parsed = parse_secrets("# who\n\nalice:0123456789abcdef\r\nbob:with:colons:in:it:ok\n", "f");
     ASSERT_TRUE(parsed.is_ok()) << parsed.status().to_string();
     ASSERT_EQ(parsed->size(), 2u);
@@ -51,7 +51,7 @@ TEST(Secrets, lines_are_names_and_secrets_and_comments_are_skipped) {
     EXPECT_EQ((*parsed)[1].secret.bytes(), "with:colons:in:it:ok");
 }
 
-TEST(Secrets, errors_name_the_line_and_never_quote_it) {
+TEST(Secrets, are_never_quoted_in_the_errors_that_name_their_line) {
     for (const char* text :
          {"a:0123456789abcdef\na:0123456789abcdef\n", "x\n",
           "a:0123456789abcdef\na:fedcba9876543210\na:0123456789fedcba\n", "-a:0123456789abcdef\n",
@@ -66,13 +66,13 @@ TEST(Secrets, errors_name_the_line_and_never_quote_it) {
     EXPECT_FALSE(parse_secrets("# nothing\n", "file").is_ok());
 }
 
-TEST(Secrets, a_name_may_have_two_secrets_during_a_change) {
+TEST(Secrets, of_one_name_may_be_two_during_a_change) {
     auto parsed = parse_secrets("a:0123456789abcdef\nb:0123456789abcdef\na:fedcba9876543210\n", "f");
     ASSERT_TRUE(parsed.is_ok()) << parsed.status().to_string();
     EXPECT_EQ(parsed->size(), 3u);
 }
 
-TEST(Secrets, a_new_line_is_valid_and_never_repeats) {
+TEST(Secrets, that_are_generated_are_valid_and_never_repeat) {
     const std::string one = make_secret_line("host1"), two = make_secret_line("host1");
     EXPECT_NE(one, two);
     auto parsed = parse_secrets(one, "f");

@@ -24,7 +24,7 @@ TEST(Size, that_is_invalid_or_too_large_is_refused) {
     EXPECT_FALSE(parse_size("9223372036854775808"));
 }
 
-TEST(Size, written_sizes_read_back_as_the_same_number) {
+TEST(Size, that_is_written_reads_back_as_the_same_number) {
     for (uint64_t bytes : {uint64_t{0}, uint64_t{1}, uint64_t{1023}, uint64_t{1024}, uint64_t{64} << 20,
                            (uint64_t{1} << 40) + 512})
         EXPECT_EQ(*parse_size(format_size(bytes)), bytes) << format_size(bytes);

@@ -14,7 +14,7 @@ size_t seconds_since(Nanoseconds begun) {
     return static_cast<size_t>((SystemClock().now() - begun).count / from_s(1).count) + 2;
 }
 
-TEST(SourceLimiter, a_flooding_source_is_limited_and_another_one_is_not) {
+TEST(SourceLimiter, limits_a_flooding_source_and_not_another_one) {
     SourceLimiter limiter(10);
     const Nanoseconds begun = SystemClock().now();
     size_t lines = 0;
@@ -24,7 +24,7 @@ TEST(SourceLimiter, a_flooding_source_is_limited_and_another_one_is_not) {
     EXPECT_TRUE(limiter.allow("10.0.0.2"));
 }
 
-TEST(SourceLimiter, any_number_of_sources_writes_a_bounded_number_of_lines_from_bounded_memory) {
+TEST(SourceLimiter, bounds_lines_and_memory_whatever_the_number_of_sources) {
     SourceLimiter limiter(10);
     const Nanoseconds begun = SystemClock().now();
     size_t lines = 0;

@@ -6,7 +6,7 @@
 namespace wss {
 namespace {
 
-TEST(Summary, one_outlier_does_not_move_the_median_but_shows_in_the_spread) {
+TEST(Summary, shows_one_outlier_in_the_spread_and_not_in_the_median) {
     Summary summary = summarise({100, 500, 110});
     EXPECT_DOUBLE_EQ(summary.median, 110);
     EXPECT_DOUBLE_EQ(summary.min, 100);
@@ -14,11 +14,11 @@ TEST(Summary, one_outlier_does_not_move_the_median_but_shows_in_the_spread) {
     EXPECT_NEAR(summary.spread_percent, 354.5, 0.1);
 }
 
-TEST(Summary, the_median_of_an_even_number_is_between_the_middle_two) {
+TEST(Summary, of_an_even_number_has_its_median_between_the_middle_two) {
     EXPECT_DOUBLE_EQ(summarise({4, 1, 2, 3}).median, 2.5);
 }
 
-TEST(Summary, no_values_give_zero_and_equal_values_have_no_spread) {
+TEST(Summary, of_no_values_is_zero_and_of_equal_values_has_no_spread) {
     EXPECT_DOUBLE_EQ(summarise({}).median, 0);
     EXPECT_DOUBLE_EQ(summarise({7, 7, 7}).spread_percent, 0);
     EXPECT_DOUBLE_EQ(summarise({0, 0}).spread_percent, 0);

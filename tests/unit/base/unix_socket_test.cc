@@ -40,7 +40,7 @@ class UnixSocket : public testing::Test {
     io::test::TemporaryFolder folder_;
 };
 
-TEST_F(UnixSocket, exactly_one_of_several_processes_that_find_a_stale_file_listens) {
+TEST_F(UnixSocket, has_exactly_one_listener_if_several_processes_find_a_stale_file) {
     constexpr int kStarters = 6;
     for (int round = 0; round < 100; ++round) {
         ASSERT_NO_FATAL_FAILURE(leave_stale());
@@ -65,7 +65,7 @@ TEST_F(UnixSocket, exactly_one_of_several_processes_that_find_a_stale_file_liste
     }
 }
 
-TEST_F(UnixSocket, an_owner_that_ends_does_not_remove_the_file_of_its_successor) {
+TEST_F(UnixSocket, of_a_successor_is_not_removed_by_a_former_owner_that_ends) {
     auto first = UnixListener::open(path(), SOCK_STREAM, 16);
     ASSERT_TRUE(first);
     unlink(path().c_str());  // as an operator might do
@@ -77,7 +77,7 @@ TEST_F(UnixSocket, an_owner_that_ends_does_not_remove_the_file_of_its_successor)
     EXPECT_FALSE(exists());
 }
 
-TEST_F(UnixSocket, a_file_that_is_not_a_socket_and_a_socket_of_another_type_are_left_alone) {
+TEST_F(UnixSocket, replaces_no_file_that_is_not_a_socket_and_no_socket_of_another_type) {
     close(::open(path().c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
     EXPECT_EQ(UnixListener::open(path(), SOCK_STREAM, 16).status().code(), Code::kExists);
     unlink(path().c_str());
@@ -88,7 +88,7 @@ TEST_F(UnixSocket, a_file_that_is_not_a_socket_and_a_socket_of_another_type_are_
 }
 
 // Any user who may open the folder for reading may also lock it.
-TEST_F(UnixSocket, a_lock_on_the_folder_does_not_delay_a_start) {
+TEST_F(UnixSocket, is_not_delayed_by_a_lock_on_the_folder) {
     Descriptor folder(::open(folder_.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     ASSERT_EQ(flock(folder.get(), LOCK_EX), 0);
     SystemClock clock;
@@ -97,7 +97,7 @@ TEST_F(UnixSocket, a_lock_on_the_folder_does_not_delay_a_start) {
     EXPECT_LT(clock.now() - begin, from_s(1));
 }
 
-TEST_F(UnixSocket, the_lock_file_remains_and_only_its_owner_can_access_it) {
+TEST_F(UnixSocket, has_a_lock_file_that_remains_and_that_only_its_owner_can_access) {
     struct stat before {
     }, after{};
     ASSERT_TRUE(UnixListener::open(path(), SOCK_STREAM, 16));
@@ -108,7 +108,7 @@ TEST_F(UnixSocket, the_lock_file_remains_and_only_its_owner_can_access_it) {
     EXPECT_EQ(before.st_ino, after.st_ino);
 }
 
-TEST_F(UnixSocket, a_starting_process_that_holds_the_lock_delays_another_for_a_bounded_time) {
+TEST_F(UnixSocket, is_delayed_for_a_bounded_time_by_a_starting_process_that_holds_the_lock) {
     Descriptor lock(::open(lock_path().c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600));
     ASSERT_EQ(flock(lock.get(), LOCK_EX), 0);
     EXPECT_EQ(UnixListener::open(path(), SOCK_STREAM, 16).status().code(), Code::kBusy);
@@ -116,7 +116,7 @@ TEST_F(UnixSocket, a_starting_process_that_holds_the_lock_delays_another_for_a_b
     EXPECT_TRUE(UnixListener::open(path(), SOCK_STREAM, 16));
 }
 
-TEST_F(UnixSocket, a_lock_file_placed_by_another_user_is_refused) {
+TEST_F(UnixSocket, with_a_lock_file_placed_by_another_user_is_refused) {
     const std::string victim = folder_.file("victim");
     ASSERT_EQ(symlink(victim.c_str(), lock_path().c_str()), 0);
     EXPECT_FALSE(UnixListener::open(path(), SOCK_STREAM, 16));
@@ -132,7 +132,7 @@ TEST_F(UnixSocket, a_lock_file_placed_by_another_user_is_refused) {
     EXPECT_FALSE(exists());
 }
 
-TEST_F(UnixSocket, a_lock_file_that_others_can_lock_is_refused_with_a_hint) {
+TEST_F(UnixSocket, with_a_lock_file_that_others_can_lock_is_refused_with_a_hint) {
     auto expect_hint = [&](const char* what) {
         const Status refused = UnixListener::open(path(), SOCK_STREAM, 16).status();
         EXPECT_EQ(refused.code(), Code::kPermission) << what;
@@ -152,7 +152,7 @@ TEST_F(UnixSocket, a_lock_file_that_others_can_lock_is_refused_with_a_hint) {
     EXPECT_TRUE(UnixListener::open(path(), SOCK_STREAM, 16));
 }
 
-TEST_F(UnixSocket, a_lock_file_that_cannot_be_opened_is_refused_with_a_hint) {
+TEST_F(UnixSocket, with_a_lock_file_that_cannot_be_opened_is_refused_with_a_hint) {
     ASSERT_EQ(symlink("nowhere", lock_path().c_str()), 0);
     const Status refused = UnixListener::open(path(), SOCK_STREAM, 16).status();
     EXPECT_NE(refused.to_string().find("remove it"), std::string::npos) << refused.to_string();

@@ -9,7 +9,7 @@
 namespace wss::control {
 namespace {
 
-TEST(TargetConfig, the_example_in_the_documentation_is_valid_and_sets_the_documented_values) {
+TEST(TargetConfig, of_the_example_in_the_documentation_is_valid_and_sets_the_documented_values) {
     TargetConfig config;
     Status status = read_target_config("Documentation/examples/wss-target.toml", config);
     if (status.code() == Code::kNotFound) GTEST_SKIP() << "run from the root of the tree";
@@ -30,7 +30,7 @@ std::string parse_error(const std::string& text) {
     return status.to_string();
 }
 
-TEST(TargetConfig, invalid_values_are_refused_with_their_line) {
+TEST(TargetConfig, with_invalid_values_is_refused_with_their_line) {
     EXPECT_EQ(parse_error("log_level = 'warn'"),
               "wss.toml:1: log_level: unknown log level 'warn'; known: debug, info, warning, error, off");
     EXPECT_EQ(parse_error("[[volume]]\nname = 'a b'\nbackend = 'ram:1M'")
@@ -43,7 +43,7 @@ TEST(TargetConfig, invalid_values_are_refused_with_their_line) {
     EXPECT_EQ(parse_error("reactors = 65"), "wss.toml:1: reactors: must be a number from 0 to 64");
 }
 
-TEST(TargetConfig, rules_between_values_are_checked_after_options_are_applied) {
+TEST(TargetConfig, checks_rules_between_values_after_options_are_applied) {
     TargetConfig config;
     EXPECT_NE(check_target_config(config).to_string().find("--listen"), std::string::npos);
     config.listen = {"tcp://a:1", "tcp://a:1"};
@@ -57,7 +57,7 @@ TEST(TargetConfig, rules_between_values_are_checked_after_options_are_applied) {
 }
 
 // Opening an image may take it from another program, even if the start fails later.
-TEST(TargetConfig, volumes_that_cannot_all_be_served_are_refused_before_one_is_opened) {
+TEST(TargetConfig, refuses_volumes_that_cannot_all_be_served_before_one_is_opened) {
     const std::string image = "rbd:rbd/a?steal=true";
     EXPECT_EQ(check_volumes({{.name = "a", .backend = image}, {.name = "b", .backend = image}}).text(),
               "volume b: rbd:rbd/a?steal=true is the storage of another volume");
@@ -74,7 +74,7 @@ TEST(TargetConfig, volumes_that_cannot_all_be_served_are_refused_before_one_is_o
         check_volumes({{.name = "a", .backend = image, .size = 512}, {.name = "b", .backend = "ram:1M"}}));
 }
 
-TEST(TargetConfig, the_role_and_the_keys_of_that_role_come_from_the_file) {
+TEST(TargetConfig, takes_the_role_and_the_keys_of_that_role_from_the_file) {
     TargetConfig config;
     Status status = parse_target_config(
         "role = 'rs'\njoin = 'tcp://a:5556'\nadvertise = 'tcp://b:5555'\nsecret_file = '/s'\n", "t.toml",
@@ -88,7 +88,7 @@ TEST(TargetConfig, the_role_and_the_keys_of_that_role_come_from_the_file) {
     EXPECT_NE(parse_error("role = 'sr'").find("unknown role 'sr'"), std::string::npos);
 }
 
-TEST(TargetConfig, options_of_another_role_are_refused) {
+TEST(TargetConfig, refuses_options_of_another_role) {
     TargetConfig block;
     block.secret_file = "/s";
     EXPECT_EQ(check_role(block).to_string(), "--secret-file is not for --role block");
@@ -99,7 +99,7 @@ TEST(TargetConfig, options_of_another_role_are_refused) {
         << "a list in the file is ignored like an option";
 }
 
-TEST(TargetConfig, options_that_a_key_value_store_ignores_are_refused) {
+TEST(TargetConfig, refuses_options_that_a_key_value_store_ignores) {
     TargetConfig kv;
     kv.role = "kv";
     kv.kv.listen = {"tcp://127.0.0.1:0"};
@@ -118,7 +118,7 @@ TEST(TargetConfig, options_that_a_key_value_store_ignores_are_refused) {
     EXPECT_EQ(check_role(wrong).to_string(), "--volume is not for --role kv");
 }
 
-TEST(TargetConfig, tls_files_without_a_tls_address_are_refused) {
+TEST(TargetConfig, refuses_tls_files_without_a_tls_address) {
     TargetConfig config;
     config.listen = {"tcp://127.0.0.1:0"};
     config.tls.authorities = "/ca.pem";
@@ -129,7 +129,7 @@ TEST(TargetConfig, tls_files_without_a_tls_address_are_refused) {
     EXPECT_FALSE(check_target_config(config)) << "its key is missing";
 }
 
-TEST(TargetConfig, secrets_of_the_key_value_store_require_tls_on_every_address) {
+TEST(TargetConfig, requires_tls_on_every_address_for_secrets_of_the_key_value_store) {
     TargetConfig config;
     config.kv.secrets = "/secrets";
     config.kv.listen = {"tls://127.0.0.1:0", "tcp://127.0.0.1:0"};
@@ -138,7 +138,7 @@ TEST(TargetConfig, secrets_of_the_key_value_store_require_tls_on_every_address) 
     EXPECT_TRUE(check_target_config(config)) << check_target_config(config).to_string();
 }
 
-TEST(TargetConfig, rights_of_the_key_value_store_require_names_and_the_right_of_partitions) {
+TEST(TargetConfig, requires_names_and_the_right_of_partitions_for_rights_of_the_key_value_store) {
     TargetConfig config;
     config.kv.listen = {"tls://127.0.0.1:0"};
     config.kv.access = {"alice=rw"};
@@ -161,7 +161,7 @@ TEST(TargetConfig, rights_of_the_key_value_store_require_names_and_the_right_of_
     EXPECT_EQ(check_role(config).to_string(), "--kv-access is not for --role rs");
 }
 
-TEST(TargetConfig, a_reload_takes_the_rights_from_the_file_and_keeps_those_of_the_command_line) {
+TEST(TargetConfig, takes_rights_from_the_file_in_a_reload_and_keeps_those_of_the_command_line) {
     const std::string path = testing::TempDir() + fmt::format("/access-{}.toml", getpid());
     const auto write = [&](const std::string& rules) {
         std::ofstream(path) << "kv_listen = \"tls://127.0.0.1:0\"\nkv_secrets = \"/s\"\n" << rules;
@@ -182,7 +182,7 @@ TEST(TargetConfig, a_reload_takes_the_rights_from_the_file_and_keeps_those_of_th
     EXPECT_FALSE(read_kv_access(config)) << "a file that is gone does not remove the rules";
 }
 
-TEST(TargetConfig, client_certificates_authenticate_only_if_all_addresses_use_tls) {
+TEST(TargetConfig, lets_client_certificates_authenticate_only_if_all_addresses_use_tls) {
     const fabric::tls::Files files{
         .certificate = {}, .key = {}, .authorities = {}, .client_authorities = "/ca"};
     const std::vector<std::string> all{"tls://a:1", "tls://b:1"}, some{"tls://a:1", "tcp://b:1"};

@@ -7,7 +7,7 @@
 namespace wss::engine {
 namespace {
 
-TEST(EngineConfig, the_example_in_the_documentation_is_valid) {
+TEST(EngineConfig, of_the_example_in_the_documentation_is_valid) {
     EngineConfig config;
     Status status = read_engine_config("Documentation/examples/wss-cache.toml", config);
     if (status.code() == Code::kNotFound) GTEST_SKIP() << "run from the root of the tree";
@@ -18,7 +18,7 @@ TEST(EngineConfig, the_example_in_the_documentation_is_valid) {
     EXPECT_EQ(config.leave_seconds, 30u) << "a commented-out key has its default";
 }
 
-TEST(EngineConfig, every_key_is_applied) {
+TEST(EngineConfig, applies_every_key) {
     EngineConfig config;
     Status status = parse_engine_config(
         "join = 'tcp://a:1'\nlisten = ['tcp://b:2', 'shm:///c']\nadvertise = 'tcp://d:2'\nmemory = '64M'\n"
@@ -36,7 +36,7 @@ TEST(EngineConfig, every_key_is_applied) {
     EXPECT_EQ(config.log_level, "debug");
 }
 
-TEST(EngineConfig, invalid_values_and_unknown_keys_are_refused_with_their_line) {
+TEST(EngineConfig, refuses_invalid_values_and_unknown_keys_with_their_line) {
     const auto error = [](const char* text) {
         EngineConfig config;
         return parse_engine_config(text, "c.toml", config).to_string();

@@ -18,7 +18,7 @@ struct Inbox {
     }
 };
 
-TEST(MessageRing, messages_arrive_once_and_in_order) {
+TEST(MessageRing, delivers_messages_once_and_in_order) {
     Inbox inbox;
     MessageRing<int> ring(4, Inbox::take, &inbox);
     ASSERT_TRUE(ring.ready());
@@ -34,7 +34,7 @@ TEST(MessageRing, messages_arrive_once_and_in_order) {
     EXPECT_EQ(inbox.taken, sent);
 }
 
-TEST(MessageRing, a_message_that_is_taken_while_another_is_handled_is_not_taken_again) {
+TEST(MessageRing, does_not_return_a_message_again_that_is_taken_while_another_is_handled) {
     struct Nested {
         MessageRing<int>* ring = nullptr;
         std::vector<int> taken;
@@ -54,7 +54,7 @@ TEST(MessageRing, a_message_that_is_taken_while_another_is_handled_is_not_taken_
     EXPECT_EQ(nested.taken, (std::vector<int>{0, 1, 2, 3}));
 }
 
-TEST(MessageRing, a_receiver_does_not_sleep_while_a_message_waits) {
+TEST(MessageRing, keeps_a_receiver_awake_while_a_message_waits) {
     Inbox inbox;
     MessageRing<int> ring(4, Inbox::take, &inbox);
     EXPECT_TRUE(ring.arm());
@@ -65,7 +65,7 @@ TEST(MessageRing, a_receiver_does_not_sleep_while_a_message_waits) {
 }
 
 // Two reactors that sleep whenever they wait for each other.
-TEST(MessageRing, sleeping_reactors_wake_each_other) {
+TEST(MessageRing, lets_sleeping_reactors_wake_each_other) {
     static constexpr int kRounds = 2000;
     struct Player {
         explicit Player(SystemClock& clock) : reactor(clock, {.spin = Nanoseconds{0}}), ring(4, take, this) {

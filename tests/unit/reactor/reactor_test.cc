@@ -41,7 +41,7 @@ TEST(Reactor, without_descriptors_reports_that_and_only_polls) {
     EXPECT_TRUE(ran);
 }
 
-TEST(Reactor, timers_fire_in_order_of_their_deadlines_and_never_early) {
+TEST(Reactor, fires_timers_in_order_of_their_deadlines_and_never_early) {
     ManualClock clock;
     Reactor reactor(clock);
     std::vector<int> log;
@@ -59,7 +59,7 @@ TEST(Reactor, timers_fire_in_order_of_their_deadlines_and_never_early) {
     EXPECT_EQ(log, (std::vector<int>{1, 2, 0}));
 }
 
-TEST(Reactor, a_cancelled_timer_does_not_fire_and_a_reset_one_fires_once) {
+TEST(Reactor, does_not_fire_a_cancelled_timer_and_fires_a_reset_one_once) {
     ManualClock clock;
     Reactor reactor(clock);
     std::vector<int> log;
@@ -78,7 +78,7 @@ TEST(Reactor, a_cancelled_timer_does_not_fire_and_a_reset_one_fires_once) {
     EXPECT_EQ(log, (std::vector<int>{1}));
 }
 
-TEST(Reactor, tasks_posted_from_another_thread_wake_a_sleeping_reactor) {
+TEST(Reactor, that_sleeps_is_woken_by_tasks_posted_from_another_thread) {
     SystemClock clock;
     Reactor reactor(clock);
     std::thread::id ran_on;
@@ -110,7 +110,7 @@ class EventSource final : public Source {
     int fd_;
 };
 
-TEST(Reactor, an_idle_reactor_sleeps_until_its_source_has_an_event) {
+TEST(Reactor, that_is_idle_sleeps_until_its_source_has_an_event) {
     SystemClock clock;
     Reactor reactor(clock);
     EventSource source(reactor);

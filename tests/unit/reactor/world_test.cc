@@ -29,15 +29,15 @@ void run(uint32_t turns) {
     reactor.remove(busy);
 }
 
-TEST(WorldDeathTest, a_reactor_that_never_becomes_idle_ends_the_run_with_an_error_that_names_it) {
+TEST(WorldDeathTest, ends_a_run_with_an_error_that_names_a_reactor_that_never_becomes_idle) {
     EXPECT_DEATH(run(World::kTurnsMax + 10), "livelock: .* busy: spinner");
 }
 
-TEST(World, much_work_at_one_instant_is_not_a_livelock) {
+TEST(World, does_not_take_much_work_at_one_instant_for_a_livelock) {
     run(World::kTurnsMax - 10);
 }
 
-TEST(World, turns_are_counted_from_zero_when_time_advances) {
+TEST(World, counts_turns_from_zero_when_time_advances) {
     World world(1);
     uint32_t ran = 0;
     for (uint32_t i = 0; i < 2 * World::kTurnsMax; i += 1000)
