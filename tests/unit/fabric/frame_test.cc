@@ -12,7 +12,7 @@
 namespace wss::fabric::stream {
 namespace {
 
-TEST(Frame, every_field_survives_encoding) {
+TEST(Frame, keeps_every_field_through_encoding) {
     Frame frame{.type = FrameType::kWriteImmediate,
                 .flags = kWantsAcknowledge,
                 .status = 3,
@@ -38,7 +38,7 @@ TEST(Frame, every_field_survives_encoding) {
     EXPECT_EQ(bytes[8], std::byte{0x01}) << "big-endian";
 }
 
-TEST(Frame, impossible_frames_are_refused) {
+TEST(Frame, that_is_impossible_is_refused) {
     std::array<std::byte, kFrameBytes> good;
     encode({.type = FrameType::kSend, .length = kMessageMax}, good.data());
     Frame frame;
@@ -59,7 +59,7 @@ TEST(Frame, impossible_frames_are_refused) {
     EXPECT_FALSE(decode(good, frame)) << "more bytes placed than transferred";
 }
 
-TEST(Frame, random_bytes_never_give_a_length_beyond_the_limits) {
+TEST(Frame, of_random_bytes_never_has_a_length_beyond_the_limits) {
     Random random(1);
     std::array<std::byte, kFrameBytes> bytes;
     for (int i = 0; i < 200'000; ++i) {
@@ -73,7 +73,7 @@ TEST(Frame, random_bytes_never_give_a_length_beyond_the_limits) {
     }
 }
 
-TEST(Hello, private_data_survives_encoding_and_other_protocols_are_recognized) {
+TEST(Hello, keeps_private_data_through_encoding_and_recognizes_other_protocols) {
     Hello hello{.kind = HelloKind::kAccept, .read_depth = 16};
     std::array<std::byte, kHelloDataMax> data;
     data.fill(std::byte{0x42});

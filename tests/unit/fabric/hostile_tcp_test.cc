@@ -42,7 +42,7 @@ struct Heard final : ConnectionHandler {
     Status why;
 };
 
-class HostileTcp : public testing::Test, public ListenHandler {
+class OnHostileTcpConnections : public testing::Test, public ListenHandler {
   public:
     void SetUp() override {
         listener =
@@ -121,7 +121,7 @@ class HostileTcp : public testing::Test, public ListenHandler {
     int requests = 0;
 };
 
-TEST_F(HostileTcp, a_peer_of_another_protocol_is_disconnected_and_not_reported) {
+TEST_F(OnHostileTcpConnections, a_peer_of_another_protocol_is_disconnected_and_not_reported) {
     ASSERT_NO_FATAL_FAILURE(dial());
     std::string http = "GET / HTTP/1.1\r\nHost: x\r\n\r\n" + std::string(300, 'x');
     ASSERT_NO_FATAL_FAILURE(say(std::as_bytes(std::span(http))));
@@ -134,7 +134,8 @@ static bool is_open(const Descriptor& socket) {
     return recv(socket.get(), &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN;
 }
 
-TEST_F(HostileTcp, idle_sockets_displace_those_of_their_own_source_and_a_hello_is_processed_at_once) {
+TEST_F(OnHostileTcpConnections,
+       idle_sockets_displace_those_of_their_own_source_and_a_hello_is_processed_at_once) {
     constexpr uint32_t kElsewhere = INADDR_LOOPBACK + 1;
     Descriptor before = dial_from(INADDR_LOOPBACK);
     std::vector<Descriptor> idle;
@@ -165,7 +166,8 @@ struct Closed {
 };
 
 // The poller must leave time for the other sources of its reactor.
-TEST_F(HostileTcp, closed_connections_take_turns_and_a_poll_discards_at_most_a_mebibyte_of_their_data) {
+TEST_F(OnHostileTcpConnections,
+       closed_connections_take_turns_and_a_poll_discards_at_most_a_mebibyte_of_their_data) {
     constexpr int kTurnMax = 1 << 20, kBuffer = 1 << 20, kSockets = 20;
     const std::vector<std::byte> rubbish(64 << 10);
     std::vector<Closed> closed;
@@ -206,7 +208,7 @@ TEST_F(HostileTcp, closed_connections_take_turns_and_a_poll_discards_at_most_a_m
     EXPECT_TRUE(all_begun_before_one_ended);
 }
 
-TEST_F(HostileTcp, closed_connections_of_live_peers_are_limited_and_the_oldest_is_dropped) {
+TEST_F(OnHostileTcpConnections, closed_connections_of_live_peers_are_limited_and_the_oldest_is_dropped) {
     constexpr size_t kMany = 300, kKept = 256;
     auto& tcp_poller = dynamic_cast<TcpPoller&>(*poller);
     std::vector<Descriptor> peers;
@@ -222,7 +224,7 @@ TEST_F(HostileTcp, closed_connections_of_live_peers_are_limited_and_the_oldest_i
     EXPECT_LT(::send(peers.front().get(), "x", 1, MSG_NOSIGNAL), 0) << "the oldest";
 }
 
-TEST_F(HostileTcp, the_oldest_socket_is_closed_if_all_sources_hold_the_same_number) {
+TEST_F(OnHostileTcpConnections, the_oldest_socket_is_closed_if_all_sources_hold_the_same_number) {
     std::vector<Descriptor> idle;  // 16 of each of 32 sources take all places
     for (uint32_t last = 40; last > 8; --last)
         for (int i = 0; i < 16; ++i) {
@@ -239,43 +241,43 @@ TEST_F(HostileTcp, the_oldest_socket_is_closed_if_all_sources_hold_the_same_numb
     EXPECT_TRUE(is_open(newcomer));
 }
 
-TEST_F(HostileTcp, an_unknown_frame_ends_the_connection) {
+TEST_F(OnHostileTcpConnections, an_unknown_frame_ends_the_connection) {
     expect_thrown_out({.type = static_cast<FrameType>(77)});
 }
 
-TEST_F(HostileTcp, acknowledging_more_than_was_sent_ends_the_connection) {
+TEST_F(OnHostileTcpConnections, acknowledging_more_than_was_sent_ends_the_connection) {
     expect_thrown_out({.type = FrameType::kAcknowledge, .acknowledged = 1});
 }
 
-TEST_F(HostileTcp, credits_beyond_every_limit_end_the_connection) {
+TEST_F(OnHostileTcpConnections, credits_beyond_every_limit_end_the_connection) {
     expect_thrown_out({.type = FrameType::kAcknowledge, .credits = 0x7fffffff});
 }
 
-TEST_F(HostileTcp, a_message_without_a_receive_ends_the_connection) {
+TEST_F(OnHostileTcpConnections, a_message_without_a_receive_ends_the_connection) {
     expect_thrown_out({.type = FrameType::kSend, .length = 1 << 20});
 }
 
-TEST_F(HostileTcp, an_immediate_without_a_receive_ends_the_connection) {
+TEST_F(OnHostileTcpConnections, an_immediate_without_a_receive_ends_the_connection) {
     expect_thrown_out({.type = FrameType::kPlacedImmediate, .address = 100});
 }
 
-TEST_F(HostileTcp, unrequested_read_data_ends_the_connection) {
+TEST_F(OnHostileTcpConnections, unrequested_read_data_ends_the_connection) {
     expect_thrown_out({.type = FrameType::kReadData, .length = 100});
 }
 
-TEST_F(HostileTcp, the_end_of_an_unrequested_read_ends_the_connection) {
+TEST_F(OnHostileTcpConnections, the_end_of_an_unrequested_read_ends_the_connection) {
     expect_thrown_out({.type = FrameType::kReadEnd});
 }
 
-TEST_F(HostileTcp, a_refusal_without_a_request_ends_the_connection) {
+TEST_F(OnHostileTcpConnections, a_refusal_without_a_request_ends_the_connection) {
     expect_thrown_out({.type = FrameType::kRefuse, .status = 2, .immediate = 0});
 }
 
-TEST_F(HostileTcp, a_frame_that_only_shm_uses_ends_the_connection) {
+TEST_F(OnHostileTcpConnections, a_frame_that_only_shm_uses_ends_the_connection) {
     expect_thrown_out({.type = FrameType::kGrantAsk, .rkey = 1});
 }
 
-TEST_F(HostileTcp, an_access_out_of_bounds_is_refused) {
+TEST_F(OnHostileTcpConnections, an_access_out_of_bounds_is_refused) {
     expect_thrown_out({.type = FrameType::kWrite,
                        .length = 100,
                        .address = arena->remote_address() + 4000,
@@ -283,7 +285,7 @@ TEST_F(HostileTcp, an_access_out_of_bounds_is_refused) {
                       Code::kPermission);
 }
 
-TEST_F(HostileTcp, more_reads_than_negotiated_end_the_connection) {
+TEST_F(OnHostileTcpConnections, more_reads_than_negotiated_end_the_connection) {
     ASSERT_NO_FATAL_FAILURE(greet());
     std::array<std::byte, stream::kFrameBytes> bytes;
     std::vector<std::byte> all;
@@ -298,7 +300,7 @@ TEST_F(HostileTcp, more_reads_than_negotiated_end_the_connection) {
     EXPECT_EQ(heard.why.code(), Code::kInvalid) << heard.why.to_string();
 }
 
-TEST_F(HostileTcp, an_incomplete_frame_does_not_end_the_connection) {
+TEST_F(OnHostileTcpConnections, an_incomplete_frame_does_not_end_the_connection) {
     ASSERT_NO_FATAL_FAILURE(greet());
     std::array<std::byte, stream::kFrameBytes> bytes;
     encode({.type = FrameType::kWrite,
@@ -313,7 +315,7 @@ TEST_F(HostileTcp, an_incomplete_frame_does_not_end_the_connection) {
     EXPECT_TRUE(wait([&] { return heard.closed; }));
 }
 
-TEST_F(HostileTcp, random_frames_cause_no_crash_and_do_not_affect_others) {
+TEST_F(OnHostileTcpConnections, random_frames_cause_no_crash_and_do_not_affect_others) {
     uint64_t seed = Random::entropy();
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Random random(seed);

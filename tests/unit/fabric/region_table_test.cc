@@ -12,7 +12,7 @@
 namespace wss::fabric::stream {
 namespace {
 
-TEST(RegionTable, exactly_the_bytes_of_a_region_are_reachable) {
+TEST(RegionTable, makes_exactly_the_bytes_of_a_region_reachable) {
     RegionTable table;
     std::vector<std::byte> memory(100);
     uint32_t key = table.add(memory, Access::kRemoteRead);
@@ -37,7 +37,7 @@ TEST(RegionTable, exactly_the_bytes_of_a_region_are_reachable) {
     EXPECT_FALSE(table.is_local({.address = memory.data(), .length = 101, .lkey = key}, memo));
 }
 
-TEST(RegionTable, a_remembered_lookup_ends_with_its_region) {
+TEST(RegionTable, ends_a_remembered_lookup_with_its_region) {
     RegionTable table;
     std::vector<std::byte> memory(100), other(100);
     uint32_t key = table.add(memory, Access::kLocal), second = table.add(other, Access::kLocal);
@@ -56,7 +56,7 @@ TEST(RegionTable, a_remembered_lookup_ends_with_its_region) {
     EXPECT_TRUE(is_local(other, second));
 }
 
-TEST(RegionTable, a_revoked_key_is_invalid_and_not_drawn_again_soon) {
+TEST(RegionTable, makes_a_revoked_key_invalid_and_does_not_draw_it_again_soon) {
     RegionTable table;
     std::vector<std::byte> memory(16);
     std::set<uint32_t> keys;
@@ -70,7 +70,7 @@ TEST(RegionTable, a_revoked_key_is_invalid_and_not_drawn_again_soon) {
     table.remove(12345);  // an unknown key is ignored
 }
 
-TEST(Segments, gathering_and_scattering_split_at_every_boundary) {
+TEST(Segments, are_split_at_every_boundary_when_gathered_and_scattered) {
     std::vector<std::byte> memory(64);
     std::vector<Segment> segments{{.address = &memory[0], .length = 3},
                                   {.address = &memory[10], .length = 0},

@@ -11,7 +11,7 @@ Address at(const std::string& uri) {
     return *Address::parse(uri, 5555);
 }
 
-TEST(Resolve, numeric_addresses_are_converted_without_a_lookup) {
+TEST(Resolve, converts_numeric_addresses_without_a_lookup) {
     for (const char* text : {"10.0.0.1:5555", "[::1]:4711", "[fe80::1]:5555"}) {
         const auto found = parse_numeric(at("rdma://" + std::string(text)));
         ASSERT_EQ(found.size(), 1u) << text;
@@ -21,7 +21,7 @@ TEST(Resolve, numeric_addresses_are_converted_without_a_lookup) {
     EXPECT_TRUE(parse_numeric(at("rdma://localhost")).empty());
 }
 
-TEST(Resolve, a_name_becomes_an_address_with_the_port) {
+TEST(Resolve, turns_a_name_into_an_address_with_the_port) {
     const auto found = resolve(at("tcp://localhost:4711"));
     ASSERT_TRUE(found) << found.status().to_string();
     ASSERT_FALSE(found->empty());
@@ -29,7 +29,7 @@ TEST(Resolve, a_name_becomes_an_address_with_the_port) {
     EXPECT_TRUE(found->front().host() == "127.0.0.1" || found->front().host() == "::1");
 }
 
-TEST(Resolve, an_unknown_name_fails_with_the_name_and_a_command_to_check_it) {
+TEST(Resolve, fails_for_an_unknown_name_with_the_name_and_a_command_to_check_it) {
     const auto found = resolve(at("tcp://no-such-host.invalid"));
     ASSERT_FALSE(found);
     EXPECT_EQ(found.status().code(), Code::kUnavailable);
@@ -37,7 +37,7 @@ TEST(Resolve, an_unknown_name_fails_with_the_name_and_a_command_to_check_it) {
     EXPECT_NE(found.status().text().find("getent ahosts no-such-host.invalid"), std::string::npos);
 }
 
-TEST(Resolve, waiting_for_a_name_server_is_bounded) {
+TEST(Resolve, waits_for_a_name_server_for_a_bounded_time) {
     const auto found = resolve(at("tcp://localhost"), Nanoseconds{});
     ASSERT_FALSE(found);
     EXPECT_NE(found.status().text().find("no name server answered within 0 ms"), std::string::npos)
@@ -45,7 +45,7 @@ TEST(Resolve, waiting_for_a_name_server_is_bounded) {
     EXPECT_TRUE(resolve(at("tcp://127.0.0.1"), Nanoseconds{})) << "numeric addresses need no name server";
 }
 
-TEST(Resolve, a_local_address_is_published_in_numeric_form) {
+TEST(Resolve, publishes_a_local_address_in_numeric_form) {
     const auto named = parse_local("rdma://localhost", 5557);
     ASSERT_TRUE(named) << named.status().to_string();
     EXPECT_FALSE(parse_numeric(*named).empty()) << named->to_string();
@@ -55,7 +55,7 @@ TEST(Resolve, a_local_address_is_published_in_numeric_form) {
     EXPECT_FALSE(parse_local("tcp://no-such-host.invalid", 1));
 }
 
-TEST(Resolve, both_families_have_a_wildcard_address_and_a_port) {
+TEST(Resolve, has_a_wildcard_address_and_a_port_for_both_families) {
     for (const char* text : {"0.0.0.0", "[::]"}) {
         SocketAddress address = parse_numeric(at("tcp://" + std::string(text))).front();
         EXPECT_TRUE(address.is_any());

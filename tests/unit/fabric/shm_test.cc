@@ -52,7 +52,7 @@ ssize_t take(Rings& rings, std::span<std::byte> bytes) {
     return rings.read({&vec, 1});
 }
 
-TEST(ShmRing, a_full_ring_accepts_no_bytes_and_an_empty_one_returns_none) {
+TEST(ShmRing, accepts_no_bytes_when_it_is_full_and_returns_none_when_it_is_empty) {
     RingPair pair;
     std::vector<std::byte> bytes(kRingBytes + 10);
     EXPECT_EQ(take(pair.ends[1], bytes), -EAGAIN);
@@ -64,7 +64,7 @@ TEST(ShmRing, a_full_ring_accepts_no_bytes_and_an_empty_one_returns_none) {
     EXPECT_EQ(put(pair.ends[0], bytes), 5);
 }
 
-TEST(ShmRing, impossible_positions_are_detected) {
+TEST(ShmRing, detects_impossible_positions) {
     RingPair pair;
     std::array<std::byte, 16> bytes{};
     pair.area->directions[0].head.value.store(kRingBytes + 1);
@@ -75,7 +75,7 @@ TEST(ShmRing, impossible_positions_are_detected) {
     EXPECT_EQ(put(pair.ends[1], bytes), -EPROTO) << "more taken than was put";
 }
 
-TEST(ShmRing, two_threads_exchange_a_stream_and_miss_no_wake_up) {
+TEST(ShmRing, lets_two_threads_exchange_a_stream_and_miss_no_wake_up) {
     RingPair pair;
     constexpr uint64_t kTotal = 20u << 20;
     std::atomic<int> wakings[2]{};  // replaces the socket of a connection
@@ -126,7 +126,7 @@ TEST(ShmRing, two_threads_exchange_a_stream_and_miss_no_wake_up) {
     EXPECT_EQ(wrong, 0u);
 }
 
-TEST(ShmMemory, read_only_memory_cannot_be_mapped_for_writing_or_written_by_its_recipient) {
+TEST(ShmMemory, that_is_read_only_cannot_be_mapped_for_writing_or_written_by_its_recipient) {
     SharedMemory memory = std::move(*make_shared("test", 4096, true));
     memory.mapping.data()[0] = std::byte{7};
     EXPECT_FALSE(map_shared(memory.fd.get(), 4096, true));
@@ -137,7 +137,7 @@ TEST(ShmMemory, read_only_memory_cannot_be_mapped_for_writing_or_written_by_its_
     EXPECT_NE(ftruncate(memory.fd.get(), 0), 0) << "a truncation would cause faults";
 }
 
-TEST(ShmMemory, a_descriptor_that_could_cause_a_fault_is_refused) {
+TEST(ShmMemory, of_a_descriptor_that_could_cause_a_fault_is_refused) {
     Descriptor unsealed(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     ASSERT_EQ(ftruncate(unsealed.get(), 8192), 0);
     EXPECT_FALSE(map_shared(unsealed.get(), 8192, false)) << "may be shrunk while mapped";
@@ -150,14 +150,14 @@ TEST(ShmMemory, a_descriptor_that_could_cause_a_fault_is_refused) {
     close(ends[1]);
 }
 
-TEST(ShmMemory, huge_pages_of_a_peer_are_refused) {
+TEST(ShmMemory, in_huge_pages_of_a_peer_is_refused) {
     Descriptor huge(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB));
     if (!huge || ftruncate(huge.get(), 2 << 20) != 0 || fcntl(huge.get(), F_ADD_SEALS, F_SEAL_SHRINK) != 0)
         GTEST_SKIP() << "this kernel has no huge pages";
     EXPECT_EQ(map_shared(huge.get(), 4096, false).status().code(), Code::kInvalid);
 }
 
-TEST(ShmDomain, a_slot_is_reused_with_another_generation_and_none_is_lost) {
+TEST(ShmDomain, reuses_a_slot_with_another_generation_and_loses_none) {
     auto domain = std::move(*Domain::create());
     Validity first = domain->take_slot();
     domain->invalidate(first);
@@ -174,7 +174,7 @@ std::string fresh_path(const char* name) {
     return fmt::format("/tmp/wss-shm-test-{}-{}.sock", getpid(), name);
 }
 
-TEST(ShmSocket, the_file_is_accessible_only_to_its_owner_and_a_stale_one_is_replaced) {
+TEST(ShmSocket, has_a_file_that_only_its_owner_can_access_and_replaces_a_stale_one) {
     std::string path = fresh_path("stale");
     Result<UnixListener> first = listen_at(path);
     ASSERT_TRUE(first) << first.status().to_string();
@@ -187,7 +187,7 @@ TEST(ShmSocket, the_file_is_accessible_only_to_its_owner_and_a_stale_one_is_repl
     unlink(path.c_str());
 }
 
-TEST(ShmSocket, a_file_that_is_not_a_socket_is_left_alone) {
+TEST(ShmSocket, leaves_a_file_that_is_not_a_socket_alone) {
     std::string path = fresh_path("file");
     close(::open(path.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
     EXPECT_EQ(listen_at(path).status().code(), Code::kExists);
@@ -197,7 +197,7 @@ TEST(ShmSocket, a_file_that_is_not_a_socket_is_left_alone) {
     EXPECT_EQ(listen_at("/" + std::string(200, 'x')).status().code(), Code::kInvalid);
 }
 
-TEST(ShmSocket, descriptors_beyond_the_limit_are_refused_and_not_leaked) {
+TEST(ShmSocket, refuses_descriptors_beyond_the_limit_and_leaks_none) {
     int ends[2];
     ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
     Descriptor here(ends[0]), there(ends[1]);
@@ -216,7 +216,7 @@ TEST(ShmSocket, descriptors_beyond_the_limit_are_refused_and_not_leaked) {
     EXPECT_EQ(after, probe) << "descriptors were closed";
 }
 
-TEST(ShmGrants, impossible_regions_are_refused) {
+TEST(ShmGrants, of_impossible_regions_are_refused) {
     SharedMemory validity = std::move(*make_shared("test", kValidityBytes, true));
     Grants grants;
     grants.attach(std::move(validity.mapping));
@@ -346,13 +346,13 @@ class ShmPair : public testing::Test, public ListenHandler {
     std::unique_ptr<Connection> client, server;
 };
 
-TEST_F(ShmPair, reads_and_writes_of_allocated_memory_need_no_peer) {
+TEST_F(ShmPair, reads_and_writes_allocated_memory_without_the_peer) {
     auto region = std::move(*server_fabric->allocate(4096, Access::kRemoteReadWrite));
     EXPECT_TRUE(completes_without_the_peer(Op::kRead, *region));
     EXPECT_TRUE(completes_without_the_peer(Op::kWrite, *region));
 }
 
-TEST_F(ShmPair, reads_and_writes_of_registered_memory_are_executed_by_its_owner) {
+TEST_F(ShmPair, lets_the_owner_of_registered_memory_execute_reads_and_writes) {
     std::vector<std::byte> memory(4096);
     auto region = std::move(*server_fabric->register_memory(memory, Access::kRemoteReadWrite));
     EXPECT_FALSE(completes_without_the_peer(Op::kRead, *region));
@@ -360,7 +360,7 @@ TEST_F(ShmPair, reads_and_writes_of_registered_memory_are_executed_by_its_owner)
     EXPECT_FALSE(completes_without_the_peer(Op::kWrite, *region));
 }
 
-TEST_F(ShmPair, a_page_fault_in_registered_memory_stops_only_its_owner) {
+TEST_F(ShmPair, lets_a_page_fault_in_registered_memory_stop_only_its_owner) {
     for (Op op : {Op::kWrite, Op::kRead}) {
         void* page = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         Mapping memory({static_cast<std::byte*>(page), 4096});
@@ -392,14 +392,14 @@ TEST_F(ShmPair, a_page_fault_in_registered_memory_stops_only_its_owner) {
     }
 }
 
-TEST_F(ShmPair, a_userfaultfd_on_the_owners_mapping_of_allocated_memory_stops_no_process) {
+TEST_F(ShmPair, lets_a_userfaultfd_on_the_owners_mapping_of_allocated_memory_stop_no_process) {
     auto region = std::move(*server_fabric->allocate(4096, Access::kRemoteReadWrite));
     UnservedFaults faults(region->bytes());
     if (!faults) GTEST_SKIP() << kNoUserfaultfd;
     EXPECT_TRUE(completes_without_the_peer(Op::kWrite, *region));
 }
 
-TEST_F(ShmPair, mapped_memory_is_copied_within_the_call_but_not_ahead_of_posted_requests) {
+TEST_F(ShmPair, copies_mapped_memory_within_the_call_but_not_ahead_of_posted_requests) {
     auto region = std::move(*server_fabric->allocate(4096, Access::kRemoteReadWrite));
     Segment one{.address = local->bytes().data(), .length = 64, .lkey = local->lkey()};
     RemoteAddress there{.address = region->remote_address(), .rkey = region->rkey(0)};
@@ -424,7 +424,7 @@ TEST_F(ShmPair, mapped_memory_is_copied_within_the_call_but_not_ahead_of_posted_
 
 // A WRITE by frame and a READ of the same bytes by mapping are posted together: the READ returns the written
 // bytes (F1).
-TEST_F(ShmPair, requests_by_frame_and_by_mapping_take_effect_in_order) {
+TEST_F(ShmPair, lets_requests_by_frame_and_by_mapping_take_effect_in_order) {
     auto direct = std::move(*server_fabric->allocate(4096, Access::kRemoteReadWrite));
     auto framed = std::move(*server_fabric->register_memory(direct->bytes(), Access::kRemoteReadWrite));
     for (int round = 1; round < 100; ++round) {

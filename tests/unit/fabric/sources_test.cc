@@ -7,7 +7,7 @@
 namespace wss::fabric {
 namespace {
 
-TEST(Sources, peers_of_one_host_are_one_source_whatever_their_port) {
+TEST(Sources, combine_the_peers_of_one_host_whatever_their_port) {
     EXPECT_EQ(source_of("10.0.0.1:4711"), "10.0.0.1");
     EXPECT_EQ(source_of("10.0.0.1:4712"), source_of("10.0.0.1:4711"));
     EXPECT_EQ(source_of("[::1]:5"), "::1");
@@ -16,20 +16,20 @@ TEST(Sources, peers_of_one_host_are_one_source_whatever_their_port) {
     EXPECT_EQ(source_of("client3"), "client3");
 }
 
-TEST(Sources, ipv6_hosts_of_one_network_are_one_source) {
+TEST(Sources, combine_the_ipv6_hosts_of_one_network) {
     EXPECT_EQ(source_of("[2001:db8:1:2::3]:5"), "2001:db8:1:2::/64");
     EXPECT_EQ(source_of("[2001:db8:1:2:ffff::1]:99"), "2001:db8:1:2::/64");
     EXPECT_NE(source_of("[2001:db8:1:3::3]:5"), source_of("[2001:db8:1:2::3]:5"));
 }
 
-TEST(Sources, an_invalid_address_is_a_source_of_its_own) {
+TEST(Sources, have_one_for_each_invalid_address) {
     for (const char* peer : {"", "[", "[:", "unknown address", "an unknown peer", "::1", "[nonsense]:1"})
         source_of(peer);
     EXPECT_EQ(source_of(""), "");
     EXPECT_EQ(source_of("an unknown peer"), "an unknown peer");
 }
 
-TEST(Sources, the_source_with_the_most_places_is_found_as_places_are_taken_and_released) {
+TEST(Sources, show_the_one_with_the_most_places_as_places_are_taken_and_released) {
     SourceCounts counts;
     counts.add("a");
     counts.add("b");

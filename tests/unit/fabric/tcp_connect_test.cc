@@ -51,7 +51,7 @@ class TcpNames : public testing::Test, public ListenHandler {
     std::unique_ptr<Connection> client, server;
 };
 
-TEST_F(TcpNames, a_name_is_looked_up_and_its_addresses_are_tried_in_turn) {
+TEST_F(TcpNames, are_looked_up_and_their_addresses_tried_in_turn) {
     // localhost may resolve to ::1 first, but only 127.0.0.1 listens.
     auto listener =
         std::move(*poller->listen({.scheme = Scheme::kTcp, .host = "127.0.0.1", .port = 0}, *this));
@@ -65,14 +65,14 @@ TEST_F(TcpNames, a_name_is_looked_up_and_its_addresses_are_tried_in_turn) {
     ASSERT_TRUE(wait([&] { return client_heard.over && server_heard.over; }));
 }
 
-TEST_F(TcpNames, an_unknown_name_is_refused_in_time_with_the_name_in_the_text) {
+TEST_F(TcpNames, that_are_unknown_are_refused_in_time_with_the_name_in_the_text) {
     connect({.scheme = Scheme::kTcp, .host = "no-such-host.invalid", .port = 1});
     ASSERT_TRUE(wait([&] { return client_heard.over; }));
     EXPECT_NE(client_heard.why.text().find("no-such-host.invalid"), std::string::npos)
         << client_heard.why.to_string();
 }
 
-TEST_F(TcpNames, closing_during_the_lookup_is_reported) {
+TEST_F(TcpNames, that_are_being_looked_up_do_not_keep_a_connection_from_closing) {
     connect({.scheme = Scheme::kTcp, .host = "no-such-host.invalid", .port = 1});
     client->close();
     ASSERT_TRUE(wait([&] { return client_heard.over; }));

@@ -120,7 +120,7 @@ std::string pattern(size_t length) {
     return made;
 }
 
-TEST_F(TlsSession, data_arrives_complete_at_a_slow_peer_that_requires_small_records) {
+TEST_F(TlsSession, sends_data_completely_to_a_slow_peer_that_requires_small_records) {
     begin([](SSL* ssl) { SSL_set_tlsext_max_fragment_length(ssl, TLSEXT_max_fragment_length_512); });
     ASSERT_EQ(shake_hands(), Session::Step::kDone);
     const std::string sent = pattern(1'000'000);
@@ -137,7 +137,7 @@ TEST_F(TlsSession, data_arrives_complete_at_a_slow_peer_that_requires_small_reco
     EXPECT_TRUE(got == sent);
 }
 
-TEST_F(TlsSession, a_close_notify_that_does_not_fit_is_sent_when_there_is_room) {
+TEST_F(TlsSession, sends_a_close_notify_that_does_not_fit_when_there_is_room) {
     begin();
     ASSERT_EQ(shake_hands(), Session::Step::kDone);
     size_t sent = 0;
@@ -154,7 +154,7 @@ TEST_F(TlsSession, a_close_notify_that_does_not_fit_is_sent_when_there_is_room) 
     EXPECT_EQ(SSL_get_shutdown(peer.get()) & SSL_RECEIVED_SHUTDOWN, SSL_RECEIVED_SHUTDOWN);
 }
 
-TEST_F(TlsSession, a_peer_that_changes_its_key_all_the_time_violates_the_protocol) {
+TEST_F(TlsSession, reports_a_violation_of_the_protocol_by_a_peer_that_changes_its_key_all_the_time) {
     begin();
     ASSERT_EQ(shake_hands(), Session::Step::kDone);
     ASSERT_EQ(SSL_key_update(peer.get(), SSL_KEY_UPDATE_NOT_REQUESTED), 1);
@@ -163,13 +163,13 @@ TEST_F(TlsSession, a_peer_that_changes_its_key_all_the_time_violates_the_protoco
     EXPECT_EQ(read(into), -EPROTO);
 }
 
-TEST_F(TlsSession, an_older_version_is_refused) {
+TEST_F(TlsSession, refuses_an_older_version) {
     begin([](SSL* ssl) { SSL_set_max_proto_version(ssl, TLS1_2_VERSION); });
     EXPECT_EQ(shake_hands(), Session::Step::kFailed);
     EXPECT_EQ(session->failure().code(), Code::kPermission) << session->failure().to_string();
 }
 
-TEST_F(TlsSession, a_peer_gets_no_ticket_for_resumption) {
+TEST_F(TlsSession, sends_no_ticket_for_resumption_to_a_peer) {
     begin();
     ASSERT_EQ(shake_hands(), Session::Step::kDone);
     ASSERT_EQ(write("x"), 1);
@@ -177,7 +177,7 @@ TEST_F(TlsSession, a_peer_gets_no_ticket_for_resumption) {
     EXPECT_EQ(SSL_SESSION_is_resumable(SSL_get0_session(peer.get())), 0);
 }
 
-TEST_F(TlsSession, a_listener_that_sends_tickets_is_refused_with_advice) {
+TEST_F(TlsSession, refuses_a_listener_that_sends_tickets_with_advice) {
     const auto own = authority_.issue("listener", "IP:127.0.0.1");
     const std::unique_ptr<SSL_CTX, Free> listener(SSL_CTX_new(TLS_server_method()));
     ASSERT_EQ(SSL_CTX_use_certificate_chain_file(listener.get(), own.certificate.c_str()), 1);
@@ -219,7 +219,7 @@ class TlsSessionOfKernel : public TlsSession {
         if (IsSkipped() || HasFatalFailure()) return; \
     } while (false)
 
-TEST_F(TlsSessionOfKernel, the_kernel_encrypts_large_writes_of_many_segments) {
+TEST_F(TlsSessionOfKernel, lets_the_kernel_encrypt_large_writes_of_many_segments) {
     const uint64_t before = counters().kernel_sends;
     BEGIN_WITH_KERNEL();
     EXPECT_TRUE(session->kernel_sends());
@@ -238,7 +238,7 @@ TEST_F(TlsSessionOfKernel, the_kernel_encrypts_large_writes_of_many_segments) {
     EXPECT_TRUE(got == sent);
 }
 
-TEST_F(TlsSessionOfKernel, the_stream_ends_with_a_close_notify) {
+TEST_F(TlsSessionOfKernel, ends_the_stream_with_a_close_notify) {
     BEGIN_WITH_KERNEL();
     ASSERT_EQ(write("last"), 4);
     ASSERT_TRUE(session->send_close_notify());
@@ -247,7 +247,7 @@ TEST_F(TlsSessionOfKernel, the_stream_ends_with_a_close_notify) {
     EXPECT_EQ(SSL_get_shutdown(peer.get()) & SSL_RECEIVED_SHUTDOWN, SSL_RECEIVED_SHUTDOWN);
 }
 
-TEST_F(TlsSessionOfKernel, a_peer_may_change_its_key) {
+TEST_F(TlsSessionOfKernel, lets_a_peer_change_its_key) {
     BEGIN_WITH_KERNEL();
     std::array<std::byte, 1> into;
     ASSERT_TRUE(receives_as_many_records_as_a_key_needs(into));
@@ -257,7 +257,7 @@ TEST_F(TlsSessionOfKernel, a_peer_may_change_its_key) {
     EXPECT_EQ(into[0], std::byte{'y'});
 }
 
-TEST_F(TlsSessionOfKernel, a_peer_that_requests_a_new_key_of_the_kernel_violates_the_protocol) {
+TEST_F(TlsSessionOfKernel, reports_a_violation_of_the_protocol_by_a_peer_that_requests_a_new_key) {
     BEGIN_WITH_KERNEL();
     std::array<std::byte, 1> into;
     ASSERT_TRUE(receives_as_many_records_as_a_key_needs(into));
@@ -268,7 +268,7 @@ TEST_F(TlsSessionOfKernel, a_peer_that_requests_a_new_key_of_the_kernel_violates
     EXPECT_EQ(SSL_get_shutdown(peer.get()), 0);
 }
 
-TEST_F(TlsSessionOfKernel, a_key_that_has_protected_all_that_it_may_is_not_used_again) {
+TEST_F(TlsSessionOfKernel, does_not_use_a_key_again_that_has_protected_all_that_it_may) {
     constexpr uint64_t kMax = 100'000;
     BEGIN_WITH_KERNEL(kMax);
     uint64_t sent = 0;
@@ -282,7 +282,7 @@ TEST_F(TlsSessionOfKernel, a_key_that_has_protected_all_that_it_may_is_not_used_
     EXPECT_GT(sent, kMax / 2);
 }
 
-TEST_F(TlsSessionOfKernel, libssl_encrypts_with_a_cipher_that_was_not_checked) {
+TEST_F(TlsSessionOfKernel, lets_libssl_encrypt_with_a_cipher_that_was_not_checked) {
     BEGIN_WITH_KERNEL(kernel::kBytesPerKey,
                       [](SSL* ssl) { SSL_set_ciphersuites(ssl, "TLS_CHACHA20_POLY1305_SHA256"); });
     EXPECT_FALSE(session->kernel_sends());
@@ -290,7 +290,7 @@ TEST_F(TlsSessionOfKernel, libssl_encrypts_with_a_cipher_that_was_not_checked) {
     EXPECT_EQ(heard(1), "x");
 }
 
-TEST_F(TlsSessionOfKernel, libssl_encrypts_for_a_peer_that_requires_small_records) {
+TEST_F(TlsSessionOfKernel, lets_libssl_encrypt_for_a_peer_that_requires_small_records) {
     BEGIN_WITH_KERNEL(kernel::kBytesPerKey, [](SSL* ssl) {
         SSL_set_tlsext_max_fragment_length(ssl, TLSEXT_max_fragment_length_512);
     });
@@ -335,7 +335,7 @@ class TlsSessionOfKey : public TlsSession {
                           .kernel_sends_max = kernel_sends_max_});
 };
 
-TEST_F(TlsSessionOfKey, early_data_is_not_accepted) {
+TEST_F(TlsSessionOfKey, accepts_no_early_data) {
     begin_with_key();
     size_t written = 0;
     ASSERT_EQ(SSL_write_early_data(peer.get(), "early", 5, &written), 1);
@@ -347,7 +347,7 @@ TEST_F(TlsSessionOfKey, early_data_is_not_accepted) {
     EXPECT_EQ(std::memcmp(into.data(), "late", 4), 0);
 }
 
-TEST_F(TlsSessionOfKey, the_name_of_a_peer_is_proven_only_by_the_whole_handshake) {
+TEST_F(TlsSessionOfKey, proves_the_name_of_a_peer_only_by_the_whole_handshake) {
     begin_with_key();
     SSL_do_handshake(peer.get());
     ASSERT_EQ(session->shake_hands(), Session::Step::kWait);
@@ -356,7 +356,7 @@ TEST_F(TlsSessionOfKey, the_name_of_a_peer_is_proven_only_by_the_whole_handshake
     EXPECT_EQ(session->proven_name(), kName);
 }
 
-TEST_F(TlsSessionOfKey, a_peer_that_leaves_during_the_handshake_is_not_reported_as_a_bad_certificate) {
+TEST_F(TlsSessionOfKey, does_not_report_a_peer_that_leaves_during_the_handshake_as_a_bad_certificate) {
     begin_with_key();
     SSL_do_handshake(peer.get());
     ASSERT_EQ(session->shake_hands(), Session::Step::kWait);
@@ -366,7 +366,7 @@ TEST_F(TlsSessionOfKey, a_peer_that_leaves_during_the_handshake_is_not_reported_
         << session->failure().to_string();
 }
 
-TEST_F(TlsSessionOfKey, a_damaged_handshake_fails_or_waits) {
+TEST_F(TlsSessionOfKey, with_a_damaged_handshake_fails_or_waits) {
     Random random(1);
     for (int round = 0; round < 1000; ++round) {
         connect_sockets();

@@ -145,7 +145,7 @@ class Tls : public testing::Test, public ListenHandler {
 
 constexpr const char* kSecret = "0123456789abcdef-of-host1";
 
-TEST_F(Tls, a_known_key_connects_and_both_ends_have_the_same_binding) {
+TEST_F(Tls, connects_with_a_known_key_and_gives_both_ends_the_same_binding) {
     listen(knows({named("host0", "another secret 0123"), named("host1", kSecret)}));
     ASSERT_NO_FATAL_FAILURE(connect(is("host1", kSecret)));
     ASSERT_TRUE(heard.established) << heard.why.to_string();
@@ -153,7 +153,7 @@ TEST_F(Tls, a_known_key_connects_and_both_ends_have_the_same_binding) {
     EXPECT_EQ(heard.binding, server_heard.binding);
 }
 
-TEST_F(Tls, each_connection_has_a_binding_of_its_own) {
+TEST_F(Tls, gives_each_connection_a_binding_of_its_own) {
     listen(knows({named("host1", kSecret)}));
     ASSERT_NO_FATAL_FAILURE(connect(is("host1", kSecret)));
     const auto first = heard.binding;
@@ -163,7 +163,7 @@ TEST_F(Tls, each_connection_has_a_binding_of_its_own) {
     EXPECT_NE(first, heard.binding);
 }
 
-TEST_F(Tls, a_wrong_secret_and_an_unknown_name_fail_alike) {
+TEST_F(Tls, fails_alike_for_a_wrong_secret_and_an_unknown_name) {
     listen(knows({named("host1", kSecret)}));
     ASSERT_NO_FATAL_FAILURE(connect(is("host1", "not the secret of host1")));
     expect_refused("TLS handshake failed: the peer rejected 'host1': unknown name or wrong secret");
@@ -173,7 +173,7 @@ TEST_F(Tls, a_wrong_secret_and_an_unknown_name_fail_alike) {
     expect_refused("TLS handshake failed: the peer rejected 'host2': unknown name or wrong secret");
 }
 
-TEST_F(Tls, a_replaced_key_is_refused_and_the_new_one_connects) {
+TEST_F(Tls, refuses_a_replaced_key_and_connects_with_the_new_one) {
     auto known = std::make_shared<tls::KnownPeers>(std::vector{named("host1", kSecret)});
     listen(std::make_unique<End>(tls::Credentials{.files = {}, .identity = {}, .known = known}));
     known->replace({named("host1", "the next secret of host1")});
@@ -185,7 +185,7 @@ TEST_F(Tls, a_replaced_key_is_refused_and_the_new_one_connects) {
     EXPECT_TRUE(heard.established) << heard.why.to_string();
 }
 
-TEST_F(Tls, both_secrets_of_a_name_connect) {
+TEST_F(Tls, connects_with_both_secrets_of_a_name) {
     const std::vector both{named("host1", "the former secret"), named("host2", kSecret),
                            named("host1", kSecret)};
     for (const char* secret : {"the former secret", kSecret}) {
@@ -197,7 +197,7 @@ TEST_F(Tls, both_secrets_of_a_name_connect) {
     }
 }
 
-TEST_F(Tls, the_key_is_not_the_secret_and_differs_by_name) {
+TEST_F(Tls, uses_a_key_that_is_not_the_secret_and_differs_by_name) {
     const Secret secret(kSecret);
     const Secret key = tls::derive_psk("host1", secret);
     EXPECT_EQ(key.bytes().size(), sizeof(Digest));
@@ -206,7 +206,7 @@ TEST_F(Tls, the_key_is_not_the_secret_and_differs_by_name) {
     EXPECT_NE(std::memcmp(key.bytes().data(), plain.data(), plain.size()), 0);
 }
 
-TEST_F(Tls, a_certificate_of_the_requested_host_connects) {
+TEST_F(Tls, connects_with_a_certificate_of_the_requested_host) {
     const auto ours = authority.issue("target", "IP:127.0.0.1");
     listen(with({ours.certificate, ours.key, "", ""}));
     ASSERT_NO_FATAL_FAILURE(connect(with({"", "", authority.file(), ""})));
@@ -239,7 +239,7 @@ INSTANTIATE_TEST_SUITE_P(
               "certificate has expired; it must be replaced, or the clock of this machine is wrong"}),
     [](const auto& one) { return one.param.test; });
 
-TEST_F(Tls, a_certificate_of_an_unknown_authority_is_refused) {
+TEST_F(Tls, refuses_a_certificate_of_an_unknown_authority) {
     test::Authority other;
     const auto ours = other.issue("target", "IP:127.0.0.1");
     listen(with({ours.certificate, ours.key, "", ""}));
@@ -247,21 +247,21 @@ TEST_F(Tls, a_certificate_of_an_unknown_authority_is_refused) {
     expect_refused("certificate");
 }
 
-TEST_F(Tls, a_client_that_has_only_a_key_refuses_a_target_with_a_certificate) {
+TEST_F(Tls, lets_a_client_that_has_only_a_key_refuse_a_target_with_a_certificate) {
     const auto ours = authority.issue("target", "IP:127.0.0.1");
     listen(with({ours.certificate, ours.key, "", ""}));
     ASSERT_NO_FATAL_FAILURE(connect(is("host1", kSecret)));
     expect_refused("certificate");
 }
 
-TEST_F(Tls, a_client_without_the_required_certificate_is_refused_with_the_reason) {
+TEST_F(Tls, refuses_a_client_without_the_required_certificate_with_the_reason) {
     const auto ours = authority.issue("target", "IP:127.0.0.1");
     listen(with({ours.certificate, ours.key, "", authority.file()}));
     ASSERT_NO_FATAL_FAILURE(connect(with({"", "", authority.file(), ""})));
     expect_refused("certificate required");
 }
 
-TEST_F(Tls, a_client_with_an_expired_certificate_is_refused_with_the_reason) {
+TEST_F(Tls, refuses_a_client_with_an_expired_certificate_with_the_reason) {
     const auto ours = authority.issue("target", "IP:127.0.0.1");
     const auto theirs = authority.issue("client", "DNS:client", -60);
     listen(with({ours.certificate, ours.key, "", authority.file()}));
@@ -269,7 +269,7 @@ TEST_F(Tls, a_client_with_an_expired_certificate_is_refused_with_the_reason) {
     expect_refused("certificate expired");
 }
 
-TEST_F(Tls, a_client_with_the_required_certificate_connects) {
+TEST_F(Tls, connects_a_client_with_the_required_certificate) {
     const auto ours = authority.issue("target", "IP:127.0.0.1");
     const auto theirs = authority.issue("client", "DNS:client");
     listen(with({ours.certificate, ours.key, "", authority.file()}));
@@ -277,7 +277,7 @@ TEST_F(Tls, a_client_with_the_required_certificate_connects) {
     EXPECT_TRUE(heard.established) << heard.why.to_string();
 }
 
-TEST_F(Tls, a_listener_with_known_keys_refuses_clients_without_a_key_whatever_they_verify) {
+TEST_F(Tls, lets_a_listener_with_known_keys_refuse_clients_without_a_key_whatever_they_verify) {
     const auto ours = authority.issue("target", "IP:127.0.0.1");
     listen(std::make_unique<End>(
         tls::Credentials{.files = {ours.certificate, ours.key, "", ""},
@@ -287,7 +287,7 @@ TEST_F(Tls, a_listener_with_known_keys_refuses_clients_without_a_key_whatever_th
     expect_refused("TLS handshake failed");
 }
 
-TEST_F(Tls, keys_and_client_certificates_are_both_accepted_and_nothing_else_is) {
+TEST_F(Tls, accepts_both_keys_and_client_certificates_and_nothing_else) {
     const auto ours = authority.issue("target", "IP:127.0.0.1");
     const auto theirs = authority.issue("client", "DNS:client");
     listen(std::make_unique<End>(
@@ -309,21 +309,21 @@ TEST_F(Tls, keys_and_client_certificates_are_both_accepted_and_nothing_else_is) 
     expect_refused("certificate required");
 }
 
-TEST_F(Tls, without_credentials_nothing_listens_and_nothing_connects) {
+TEST_F(Tls, without_credentials_neither_listens_nor_connects) {
     End bare(tls::Credentials{});
     const Address any{.scheme = Scheme::kTls, .host = "127.0.0.1", .port = 0};
     EXPECT_FALSE(bare.poller->listen(any, *this));
     EXPECT_FALSE(bare.poller->connect(any, {}, {}, heard));
 }
 
-TEST_F(Tls, errors_name_the_files_that_cannot_be_used) {
+TEST_F(Tls, names_the_files_that_cannot_be_used_in_errors) {
     auto made = tls::Context::create({.files = {"/nowhere/cert.pem", "/nowhere/key.pem", "", ""}});
     ASSERT_FALSE(made);
     EXPECT_NE(made.status().text().find("/nowhere/cert.pem"), std::string::npos) << made.status().to_string();
     EXPECT_FALSE(tls::Context::create({.files = {"cert.pem", "", "", ""}}));
 }
 
-TEST_F(Tls, a_key_with_a_passphrase_is_refused_without_a_prompt) {
+TEST_F(Tls, refuses_a_key_with_a_passphrase_without_a_prompt) {
     const auto ours = authority.issue("target", "IP:127.0.0.1");
     authority.protect(ours.key);
     auto made = tls::Context::create({.files = {ours.certificate, ours.key, "", ""}});
@@ -332,7 +332,7 @@ TEST_F(Tls, a_key_with_a_passphrase_is_refused_without_a_prompt) {
         << made.status().to_string();
 }
 
-TEST_F(Tls, reloaded_files_apply_to_new_connections_and_broken_ones_are_ignored) {
+TEST_F(Tls, applies_reloaded_files_to_new_connections_and_ignores_broken_ones) {
     const auto ours = authority.issue("target", "IP:127.0.0.1", -60);
     listen(with({ours.certificate, ours.key, "", ""}));
     ASSERT_NO_FATAL_FAILURE(connect(with({"", "", authority.file(), ""})));
@@ -354,20 +354,20 @@ TEST_F(Tls, reloaded_files_apply_to_new_connections_and_broken_ones_are_ignored)
     EXPECT_TRUE(heard.established) << heard.why.to_string();
 }
 
-TEST_F(Tls, a_tls_fabric_does_not_connect_to_tcp_addresses_nor_a_tcp_fabric_to_tls_addresses) {
+TEST_F(Tls, does_not_connect_to_tcp_addresses_nor_tcp_to_tls_addresses) {
     const Address tcp{.scheme = Scheme::kTcp, .host = "127.0.0.1", .port = 1};
     const Address tls{.scheme = Scheme::kTls, .host = "127.0.0.1", .port = 1};
     EXPECT_FALSE(is("host1", kSecret)->poller->connect(tcp, {}, {}, heard));
     EXPECT_FALSE(plain()->poller->connect(tls, {}, {}, heard));
 }
 
-TEST_F(Tls, a_plain_client_at_a_tls_address_is_refused_with_the_right_scheme) {
+TEST_F(Tls, refuses_a_plain_client_at_a_tls_address_with_the_right_scheme) {
     listen(knows({named("host1", kSecret)}));
     ASSERT_NO_FATAL_FAILURE(connect(plain(), Scheme::kTcp));
     expect_refused("tls://");
 }
 
-TEST_F(Tls, a_tls_client_at_a_plain_address_is_refused) {
+TEST_F(Tls, is_refused_at_a_plain_address) {
     listen(plain(), Scheme::kTcp);
     ASSERT_NO_FATAL_FAILURE(connect(is("host1", kSecret)));
     expect_refused("tcp://");
@@ -383,7 +383,7 @@ static void turn(End& end) {
     }
 }
 
-TEST_F(Tls, a_listener_that_is_not_polled_drops_no_client_that_has_sent_data) {
+TEST_F(Tls, drops_no_client_that_has_sent_data_while_the_listener_is_not_polled) {
     listen(knows({named("host1", kSecret)}));
     ASSERT_NO_FATAL_FAILURE(begin_connect(is("host1", kSecret)));
     turn(*listening);  // accepts
@@ -393,7 +393,7 @@ TEST_F(Tls, a_listener_that_is_not_polled_drops_no_client_that_has_sent_data) {
     EXPECT_TRUE(heard.established) << heard.why.to_string();
 }
 
-TEST_F(Tls, a_slow_client_that_keeps_sending_connects) {
+TEST_F(Tls, connects_a_slow_client_that_keeps_sending) {
     listen(knows({named("host1", kSecret)}));
     ASSERT_NO_FATAL_FAILURE(begin_connect(is("host1", kSecret)));
     turn(*listening);
@@ -408,7 +408,7 @@ TEST_F(Tls, a_slow_client_that_keeps_sending_connects) {
 
 // --- hostile peers
 
-TEST_F(Tls, garbage_instead_of_a_handshake_ends_the_connection) {
+TEST_F(Tls, ends_the_connection_at_garbage_instead_of_a_handshake) {
     listen(knows({named("host1", kSecret)}));
     const Descriptor hostile = dial();
     const std::string garbage(4096, '\xa5');
@@ -417,7 +417,7 @@ TEST_F(Tls, garbage_instead_of_a_handshake_ends_the_connection) {
     EXPECT_EQ(requests, 0);
 }
 
-TEST_F(Tls, half_a_handshake_followed_by_silence_times_out_and_others_connect) {
+TEST_F(Tls, times_out_half_a_handshake_followed_by_silence_and_connects_others) {
     listen(knows({named("host1", kSecret)}));
     const Descriptor hostile = dial();
     const std::array<uint8_t, 9> begun{22, 3, 1, 2, 0, 1, 0, 1, 252};  // start of a ClientHello of 508 bytes
@@ -427,7 +427,7 @@ TEST_F(Tls, half_a_handshake_followed_by_silence_times_out_and_others_connect) {
     EXPECT_TRUE(hung_up(hostile));
 }
 
-TEST_F(Tls, a_handshake_that_stops_halfway_and_one_that_drips_time_out) {
+TEST_F(Tls, times_out_a_handshake_that_stops_halfway_and_one_that_drips) {
     listen(knows({named("host1", kSecret)}));
     const Descriptor halfway = dial(), dripping = dial();
     ASSERT_EQ(fcntl(halfway.get(), F_SETFL, O_NONBLOCK), 0);
@@ -451,7 +451,7 @@ TEST_F(Tls, a_handshake_that_stops_halfway_and_one_that_drips_time_out) {
     EXPECT_EQ(requests, 0);
 }
 
-TEST_F(Tls, stalled_handshakes_lock_out_no_other_client) {
+TEST_F(Tls, lets_stalled_handshakes_lock_out_no_other_client) {
     listen(knows({named("host1", kSecret)}));
     const std::array<uint8_t, 9> begun{22, 3, 1, 2, 0, 1, 0, 1, 252};
     std::vector<Descriptor> hostile;
@@ -531,7 +531,7 @@ class TlsRelay : public Tls {
     std::unique_ptr<Relay> relay;
 };
 
-TEST_F(TlsRelay, data_is_not_readable_in_transit) {
+TEST_F(TlsRelay, cannot_read_data_in_transit) {
     ASSERT_NO_FATAL_FAILURE(connect_through());
     auto memory = std::move(*connecting->fabric->allocate(4096, Access::kLocal));
     auto sink = std::move(*listening->fabric->allocate(4096, Access::kRemoteWrite));
@@ -549,7 +549,7 @@ TEST_F(TlsRelay, data_is_not_readable_in_transit) {
     EXPECT_EQ(relay->seen.find(text), std::string::npos);
 }
 
-TEST_F(TlsRelay, a_changed_bit_ends_the_connection) {
+TEST_F(TlsRelay, that_changes_a_bit_ends_the_connection) {
     ASSERT_NO_FATAL_FAILURE(connect_through());
     relay->flip = true;
     auto memory = std::move(*connecting->fabric->allocate(4096, Access::kLocal));
@@ -563,7 +563,7 @@ TEST_F(TlsRelay, a_changed_bit_ends_the_connection) {
     EXPECT_NE(server_heard.why.code(), Code::kClosed) << server_heard.why.to_string();
 }
 
-TEST_F(TlsRelay, a_truncated_stream_is_reported_as_lost_and_a_closed_one_as_closed) {
+TEST_F(TlsRelay, that_truncates_a_stream_makes_both_ends_report_a_lost_connection) {
     ASSERT_NO_FATAL_FAILURE(connect_through());
     relay->cut();
     ASSERT_TRUE(wait([&] { return heard.over && server_heard.over; }));
@@ -571,7 +571,7 @@ TEST_F(TlsRelay, a_truncated_stream_is_reported_as_lost_and_a_closed_one_as_clos
     EXPECT_EQ(server_heard.why.sys_errno(), ECONNRESET) << server_heard.why.to_string();
 }
 
-TEST_F(Tls, a_close_is_not_a_truncation) {
+TEST_F(Tls, distinguishes_a_close_from_a_truncation) {
     listen(knows({named("host1", kSecret)}));
     ASSERT_NO_FATAL_FAILURE(connect(is("host1", kSecret)));
     client->close();

@@ -47,7 +47,7 @@ ibv_qp_init_attr wish(uint32_t depth, uint32_t segments, uint32_t inlined) {
     return attributes;
 }
 
-TEST(VerbsNegotiation, a_device_that_supports_everything_gets_one_request) {
+TEST(VerbsNegotiation, sends_one_request_to_a_device_that_supports_everything) {
     FakeDevice device;
     ibv_qp_init_attr attributes = wish(289, 2, 256);
     ASSERT_EQ(device.make(attributes), 0);
@@ -55,7 +55,7 @@ TEST(VerbsNegotiation, a_device_that_supports_everything_gets_one_request) {
     EXPECT_EQ(attributes.cap.max_inline_data, 256u);
 }
 
-TEST(VerbsNegotiation, a_refused_queue_pair_is_requested_again_with_fewer_inline_bytes) {
+TEST(VerbsNegotiation, requests_a_refused_queue_pair_again_with_fewer_inline_bytes) {
     for (uint32_t inline_max : {200u, 64u, 60u, 0u}) {
         FakeDevice device{.inline_max = inline_max};
         ibv_qp_init_attr attributes = wish(289, 2, 256);
@@ -67,7 +67,7 @@ TEST(VerbsNegotiation, a_refused_queue_pair_is_requested_again_with_fewer_inline
     }
 }
 
-TEST(VerbsNegotiation, a_long_queue_gets_fewer_inline_bytes_than_a_short_one) {
+TEST(VerbsNegotiation, gives_a_long_queue_fewer_inline_bytes_than_a_short_one) {
     FakeDevice device{.bytes_max = 32u << 10};
     ibv_qp_init_attr shorter = wish(1, 1, 256);
     ibv_qp_init_attr longer = wish(289, 1, 256);
@@ -77,7 +77,7 @@ TEST(VerbsNegotiation, a_long_queue_gets_fewer_inline_bytes_than_a_short_one) {
     EXPECT_EQ(longer.cap.max_inline_data, 64u);
 }
 
-TEST(VerbsNegotiation, a_queue_pair_that_is_refused_without_inlining_is_requested_with_fewer_segments) {
+TEST(VerbsNegotiation, requests_a_queue_pair_that_is_refused_without_inlining_with_fewer_segments) {
     FakeDevice device{.segments_max = 3};
     ibv_qp_init_attr attributes = wish(64, 16, 64);
     ASSERT_EQ(device.make(attributes), 0);
@@ -85,7 +85,7 @@ TEST(VerbsNegotiation, a_queue_pair_that_is_refused_without_inlining_is_requeste
     EXPECT_EQ(attributes.cap.max_recv_sge, 2u);
 }
 
-TEST(VerbsNegotiation, a_device_that_refuses_everything_gets_a_limited_number_of_requests) {
+TEST(VerbsNegotiation, sends_a_limited_number_of_requests_to_a_device_that_refuses_everything) {
     FakeDevice device{.work_requests_max = 0};
     ibv_qp_init_attr attributes = wish(64, 16, 256);
     EXPECT_EQ(device.make(attributes), EINVAL);
@@ -94,26 +94,26 @@ TEST(VerbsNegotiation, a_device_that_refuses_everything_gets_a_limited_number_of
     for (const ibv_qp_cap& cap : device.asked) EXPECT_EQ(cap.max_send_wr, 64u) << "the depth is required";
 }
 
-TEST(VerbsNegotiation, a_read_has_no_more_segments_than_the_device_supports_for_reads) {
+TEST(VerbsNegotiation, gives_a_read_no_more_segments_than_the_device_supports_for_reads) {
     EXPECT_EQ(read_segments({.max_sge = 30, .max_sge_rd = 1}), 1u);
     EXPECT_EQ(read_segments({.max_sge = 16, .max_sge_rd = 30}), 16u);
     EXPECT_EQ(read_segments({.max_sge = 30, .max_sge_rd = 0}), 30u) << "the device does not report it";
 }
 
-TEST(VerbsNegotiation, the_segment_limit_of_reads_applies_to_reads_only) {
+TEST(VerbsNegotiation, applies_the_segment_limit_of_reads_to_reads_only) {
     const ConnectionLimits limits{.segments_max = 4, .read_segments_max = 1};
     EXPECT_EQ(segments_max(Op::kRead, limits), 1u);
     for (Op op : {Op::kSend, Op::kSendInvalidate, Op::kWrite, Op::kWriteImmediate})
         EXPECT_EQ(segments_max(op, limits), 4u);
 }
 
-TEST(VerbsNegotiation, reads_in_flight_are_the_minimum_of_options_device_and_peer) {
+TEST(VerbsNegotiation, sets_reads_in_flight_to_the_minimum_of_options_device_and_peer) {
     EXPECT_EQ(*agree_on_reads({.read_depth = 16}, 128, 4), 4u);
     EXPECT_EQ(*agree_on_reads({.read_depth = 16}, 2, 4), 2u);
     EXPECT_EQ(*agree_on_reads({.read_depth = 1}, 128, 255), 1u);
 }
 
-TEST(VerbsNegotiation, a_peer_that_answers_no_reads_is_refused_by_sides_that_post_reads) {
+TEST(VerbsNegotiation, lets_sides_that_post_reads_refuse_a_peer_that_answers_none) {
     auto refused = agree_on_reads({.read_depth = 16}, 128, 0);
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.status().code(), Code::kUnsupported);
@@ -125,13 +125,13 @@ TEST(VerbsNegotiation, a_peer_that_answers_no_reads_is_refused_by_sides_that_pos
     EXPECT_EQ(*agree_on_reads({.read_depth = 16, .posts_reads = false}, 128, 0), 0u);
 }
 
-TEST(TakeWatch, a_peer_that_consumed_nothing_between_two_checks_is_stuck) {
+TEST(TakeWatch, reports_a_peer_that_consumed_nothing_between_two_checks_as_stuck) {
     TakeWatch watch;
     EXPECT_FALSE(watch.is_stuck(true, 7)) << "it may have been posted just now";
     EXPECT_TRUE(watch.is_stuck(true, 7));
 }
 
-TEST(TakeWatch, a_slow_peer_and_an_idle_connection_are_not_stuck) {
+TEST(TakeWatch, does_not_report_a_slow_peer_or_an_idle_connection_as_stuck) {
     TakeWatch watch;
     for (uint32_t done = 0; done < 10; ++done) EXPECT_FALSE(watch.is_stuck(true, done));
     for (int look = 0; look < 3; ++look) EXPECT_FALSE(watch.is_stuck(false, 10));
