@@ -145,7 +145,7 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"MODE SELECT (6)", "15", "05/20/00"}, Wrong{"EXTENDED COPY", "83", "05/20/00"},
         Wrong{"READ (32)", "7f 00 00 00 00 00 00 18 00 09", "05/20/00"}, Wrong{"vendor", "ff", "05/20/00"}));
 
-TEST(BlockCommand, read_only_volume_refuses_every_write_and_serves_the_rest) {
+TEST(BlockCommand, is_refused_by_a_read_only_volume_if_it_writes_and_served_otherwise) {
     Unit unit;
     unit.device.read_only = true;
     for (const char* cdb : {"0a 00 0010 08 00", "2a 00 00000010 00 0008 00", "aa 00 00000010 00000008 00 00",
@@ -158,7 +158,7 @@ TEST(BlockCommand, read_only_volume_refuses_every_write_and_serves_the_rest) {
     EXPECT_EQ(unit.run("35").kind, Kind::kFlush);
 }
 
-TEST(BlockCommand, volume_without_discard_has_no_unmap) {
+TEST(BlockCommand, to_unmap_is_refused_by_a_volume_without_discard) {
     Unit unit;
     unit.device.discard = false;
     EXPECT_EQ(sense_of(unit.run("42 00 00000000 00 0018 00")), "05/20/00");
@@ -166,7 +166,7 @@ TEST(BlockCommand, volume_without_discard_has_no_unmap) {
     EXPECT_EQ(unit.run("93 01 0000000000000010 00000008 00 00").kind, Kind::kWriteSame);
 }
 
-TEST(BlockCommand, absent_unit_serves_nothing) {
+TEST(BlockCommand, is_not_served_by_an_absent_unit) {
     Unit unit;
     unit.device = Device{.present = false};
     for (const char* cdb :
@@ -174,7 +174,7 @@ TEST(BlockCommand, absent_unit_serves_nothing) {
         EXPECT_EQ(sense_of(unit.run(cdb)), "05/25/00") << cdb;
 }
 
-TEST(BlockCommand, cdb_shorter_than_its_command_is_refused) {
+TEST(BlockCommand, with_too_short_a_cdb_is_refused) {
     Unit unit;
     std::vector<std::byte> cdb = from_hex("88 00 0000000000000010 00000008 00");
     EXPECT_EQ(sense_of(interpret(cdb, unit.device, unit.luns, nullptr, unit.data_in)), "05/20/00");
@@ -183,7 +183,7 @@ TEST(BlockCommand, cdb_shorter_than_its_command_is_refused) {
     EXPECT_EQ(interpret(cdb, unit.device, unit.luns, nullptr, unit.data_in).kind, Kind::kRespond);
 }
 
-TEST(BlockCommand, bytes_after_the_command_do_not_matter) {
+TEST(BlockCommand, is_not_affected_by_the_bytes_after_it) {
     Unit unit;
     EXPECT_EQ(unit.run("28 00 00000010 00 0008 00 ffffffffffff").kind, Kind::kRead);
 }
@@ -239,7 +239,7 @@ TEST(UnmapList, with_false_lengths_is_refused) {
         << "of all ranges together";
 }
 
-TEST(UnmapList, incomplete_last_range_is_ignored) {
+TEST(UnmapList, ends_before_an_incomplete_last_range) {
     std::vector<wire::BlockRange> ranges;
     EXPECT_EQ(
         parse(example_device(),

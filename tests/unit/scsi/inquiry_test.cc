@@ -8,7 +8,7 @@
 namespace wss::scsi {
 namespace {
 
-TEST(Inquiry, standard_data_matches_the_standard) {
+TEST(Inquiry, returns_standard_data_that_matches_the_standard) {
     Unit unit;
     EXPECT_EQ(unit.answer("12 00 00 00ff 00"),
               spaced("00 00 06 12 45 00 00 02"
@@ -19,14 +19,14 @@ TEST(Inquiry, standard_data_matches_the_standard) {
                      "00a0 0460 04c0 0940 0000000000000000"));
 }
 
-TEST(Inquiry, allocation_length_truncates_the_answer_and_not_its_length_field) {
+TEST(Inquiry, truncates_its_answer_and_not_the_length_field_to_the_allocation_length) {
     Unit unit;
     EXPECT_EQ(unit.answer("12 00 00 0005 00"), spaced("00 00 06 12 45"));
     EXPECT_EQ(unit.answer("12 00 00 0000 00"), "");
     EXPECT_EQ(unit.answer("12 01 00 0004 00"), spaced("00 00 00 06"));
 }
 
-TEST(Inquiry, small_buffer_truncates_like_a_small_allocation_length) {
+TEST(Inquiry, is_truncated_by_a_small_buffer_as_by_a_small_allocation_length) {
     Unit unit;
     unit.data_in.resize(3);
     EXPECT_EQ(unit.answer("12 00 00 00ff 00"), spaced("00 00 06"));
@@ -37,7 +37,7 @@ TEST(Inquiry, page_00_lists_the_pages_in_order) {
     EXPECT_EQ(unit.answer("12 01 00 00ff 00"), spaced("00 00 00 06 00 80 83 b0 b1 b2"));
 }
 
-TEST(Inquiry, each_listed_page_is_answered_and_no_other) {
+TEST(Inquiry, answers_each_listed_page_and_no_other) {
     Unit unit;
     wire::VpdPages pages;
     Action list = unit.run("12 01 00 00ff 00");
@@ -133,19 +133,19 @@ void expect_no_discard_promised(Unit& unit) {
     EXPECT_FALSE(capacity.provisioning);
 }
 
-TEST(Inquiry, volume_without_discard_promises_none) {
+TEST(Inquiry, of_a_volume_without_discard_promises_none) {
     Unit unit;
     unit.device.discard = false;
     expect_no_discard_promised(unit);
 }
 
-TEST(Inquiry, volume_that_is_read_only_promises_no_discard) {
+TEST(Inquiry, of_a_read_only_volume_promises_no_discard) {
     Unit unit;
     unit.device.read_only = true;
     expect_no_discard_promised(unit);
 }
 
-TEST(Inquiry, transfer_limit_keeps_the_number_of_bytes_within_32_bits) {
+TEST(Inquiry, has_a_transfer_limit_that_keeps_the_number_of_bytes_within_32_bits) {
     Unit unit;
     unit.device.block_size = 65536;
     unit.device.max_transfer_blocks = 0;
@@ -154,7 +154,7 @@ TEST(Inquiry, transfer_limit_keeps_the_number_of_bytes_within_32_bits) {
     EXPECT_EQ(limits.transfer_max, 65535u);
 }
 
-TEST(Inquiry, absent_unit_is_reported_as_absent) {
+TEST(Inquiry, reports_an_absent_unit_as_absent) {
     Unit unit;
     unit.device = Device{.present = false};
     EXPECT_EQ(unit.answer("12 00 00 0003 00"), spaced("7f 00 06"));
@@ -165,7 +165,7 @@ TEST(Inquiry, absent_unit_is_reported_as_absent) {
     EXPECT_FALSE(out.present);
 }
 
-TEST(Inquiry, page_without_evpd_is_refused) {
+TEST(Inquiry, of_a_page_without_evpd_is_refused) {
     Unit unit;
     EXPECT_EQ(sense_of(unit.run("12 00 80 00ff 00")), "05/24/00 @2");
     EXPECT_EQ(sense_of(unit.run("12 02 00 00ff 00")), "05/24/00 @1.1") << "CMDDT is obsolete";
@@ -173,7 +173,7 @@ TEST(Inquiry, page_without_evpd_is_refused) {
 
 // ---- Capacity.
 
-TEST(ReadCapacity, ten_byte_answer_matches_the_standard) {
+TEST(ReadCapacity, has_a_ten_byte_answer_that_matches_the_standard) {
     Unit unit;
     EXPECT_EQ(unit.answer("25"), spaced("001fffff 00000200"));
     unit.device.blocks = uint64_t{UINT32_MAX} + 1;
@@ -182,7 +182,7 @@ TEST(ReadCapacity, ten_byte_answer_matches_the_standard) {
     EXPECT_EQ(unit.answer("25"), spaced("ffffffff 00000200")) << "use READ CAPACITY (16)";
 }
 
-TEST(ReadCapacity, sixteen_byte_answer_matches_the_standard) {
+TEST(ReadCapacity, has_a_sixteen_byte_answer_that_matches_the_standard) {
     Unit unit;
     unit.device.blocks = uint64_t{1} << 40;
     EXPECT_EQ(unit.answer("9e 10 0000000000000000 00000020 00 00"),
@@ -205,7 +205,7 @@ TEST(ReadCapacity, of_an_empty_volume_is_not_ready) {
 
 // ---- Mode sense.
 
-TEST(ModeSense, six_byte_command_returns_all_pages) {
+TEST(ModeSense, returns_all_pages_to_the_six_byte_command) {
     Unit unit;
     EXPECT_EQ(unit.answer("1a 00 3f 00 ff 00"), spaced("37 00 10 08  00200000 00000200"
                                                        "08 12 04 00 0000 0000 0000 0000 00 00 00 00 00000000"
@@ -213,7 +213,7 @@ TEST(ModeSense, six_byte_command_returns_all_pages) {
                                                        "1c 0a 08 00 00000000 00000000"));
 }
 
-TEST(ModeSense, ten_byte_command_returns_the_caching_page_alone) {
+TEST(ModeSense, returns_the_caching_page_alone_to_the_ten_byte_command) {
     Unit unit;
     EXPECT_EQ(unit.answer("5a 08 08 00 000000 00ff 00"),
               spaced("001a 00 10 00 00 0000 08 12 04 00 0000 0000 0000 0000 00 00 00 00 00000000"));
@@ -225,7 +225,7 @@ TEST(ModeSense, ten_byte_command_returns_the_caching_page_alone) {
     EXPECT_FALSE(out.write_cache);
 }
 
-TEST(ModeSense, ten_byte_command_returns_a_large_capacity_in_a_long_descriptor) {
+TEST(ModeSense, returns_a_large_capacity_in_a_long_descriptor_to_the_ten_byte_command) {
     Unit unit;
     unit.device.blocks = uint64_t{1} << 40;
     EXPECT_EQ(
@@ -234,7 +234,7 @@ TEST(ModeSense, ten_byte_command_returns_a_large_capacity_in_a_long_descriptor) 
     EXPECT_EQ(unit.answer("5a 00 1c 00 000000 0010 00"), spaced("001a 00 10 00 00 0008 ffffffff 00000200"));
 }
 
-TEST(ModeSense, nothing_is_changeable) {
+TEST(ModeSense, reports_nothing_as_changeable) {
     Unit unit;
     EXPECT_EQ(unit.answer("1a 08 48 00 ff 00"),
               spaced("17 00 10 00 08 12 000000000000000000000000000000000000"));
@@ -242,7 +242,7 @@ TEST(ModeSense, nothing_is_changeable) {
     EXPECT_EQ(sense_of(unit.run("1a 08 c8 00 ff 00")), "05/39/00") << "no values are saved";
 }
 
-TEST(ModeSense, unknown_page_or_subpage_is_refused) {
+TEST(ModeSense, of_an_unknown_page_or_subpage_is_refused) {
     Unit unit;
     EXPECT_EQ(sense_of(unit.run("1a 00 01 00 ff 00")), "05/24/00 @2.5");
     EXPECT_EQ(sense_of(unit.run("1a 00 0a 01 ff 00")), "05/24/00 @3");
@@ -250,7 +250,7 @@ TEST(ModeSense, unknown_page_or_subpage_is_refused) {
     EXPECT_EQ(unit.answer("1a 08 3f ff ff 00"), unit.answer("1a 08 3f 00 ff 00"));
 }
 
-TEST(ModeSense, d_sense_shows_the_format_of_sense_data) {
+TEST(ModeSense, shows_the_format_of_sense_data_in_d_sense) {
     Unit unit;
     unit.device.blocks = uint64_t{UINT32_MAX} + 1;
     EXPECT_EQ(unit.answer("1a 08 0a 00 ff 00").substr(18, 2), "20") << "TST";

@@ -53,7 +53,7 @@ class PersistentReservations : public ::testing::Test {
     ReserveResult result_;
 };
 
-TEST_F(PersistentReservations, registration_requires_the_registered_key) {
+TEST_F(PersistentReservations, require_the_registered_key_for_a_registration) {
     EXPECT_EQ(run(a_, wire::kRegister, 7, 1), wire::kReservationConflict) << "not registered: key 0";
     enroll(a_, 1);
     EXPECT_EQ(run(a_, wire::kRegister, 0, 2), wire::kReservationConflict);
@@ -68,7 +68,7 @@ TEST_F(PersistentReservations, registration_requires_the_registered_key) {
     EXPECT_EQ(now_.generation, 4u);
 }
 
-TEST_F(PersistentReservations, each_type_forbids_others_what_its_name_implies) {
+TEST_F(PersistentReservations, forbid_others_what_the_name_of_their_type_implies) {
     for (uint8_t type : kTypes) {
         now_ = {};
         enroll(a_, 1);
@@ -83,7 +83,7 @@ TEST_F(PersistentReservations, each_type_forbids_others_what_its_name_implies) {
     }
 }
 
-TEST_F(PersistentReservations, only_the_holder_reserves_again_and_only_with_the_same_type) {
+TEST_F(PersistentReservations, can_be_made_again_only_by_the_holder_and_only_with_the_same_type) {
     enroll(a_, 1);
     enroll(b_, 2);
     EXPECT_EQ(run(a_, wire::kReserve, 9, 0, 1), wire::kReservationConflict) << "wrong key";
@@ -94,7 +94,7 @@ TEST_F(PersistentReservations, only_the_holder_reserves_again_and_only_with_the_
     EXPECT_EQ(run(b_, wire::kReserve, 2, 0, 5), wire::kReservationConflict);
 }
 
-TEST_F(PersistentReservations, every_registrant_holds_an_all_registrants_reservation) {
+TEST_F(PersistentReservations, for_all_registrants_are_held_by_every_registrant) {
     enroll(a_, 1);
     ASSERT_EQ(run(a_, wire::kReserve, 1, 0, 7), wire::kGood);
     enroll(b_, 2);
@@ -105,7 +105,7 @@ TEST_F(PersistentReservations, every_registrant_holds_an_all_registrants_reserva
     EXPECT_EQ(now_.type, ReservationType::kNone);
 }
 
-TEST_F(PersistentReservations, release_requires_the_holder_and_the_type) {
+TEST_F(PersistentReservations, require_the_holder_and_the_type_for_a_release) {
     for (uint8_t type : kTypes) {
         now_ = {};
         enroll(a_, 1);
@@ -125,7 +125,7 @@ TEST_F(PersistentReservations, release_requires_the_holder_and_the_type) {
     }
 }
 
-TEST_F(PersistentReservations, a_holder_that_unregisters_releases_the_reservation) {
+TEST_F(PersistentReservations, are_released_by_a_holder_that_unregisters) {
     enroll(a_, 1);
     enroll(b_, 2);
     ASSERT_EQ(run(a_, wire::kReserve, 1, 0, 5), wire::kGood);
@@ -138,7 +138,7 @@ TEST_F(PersistentReservations, a_holder_that_unregisters_releases_the_reservatio
     EXPECT_EQ(notices(), "2:released");
 }
 
-TEST_F(PersistentReservations, clear_removes_all_registrations_and_notifies_the_others) {
+TEST_F(PersistentReservations, lose_all_registrations_by_a_clear_and_the_others_are_notified) {
     enroll(a_, 1);
     enroll(b_, 2);
     ASSERT_EQ(run(a_, wire::kReserve, 1, 0, 3), wire::kGood);
@@ -149,7 +149,7 @@ TEST_F(PersistentReservations, clear_removes_all_registrations_and_notifies_the_
     EXPECT_EQ(notices(), "1:reservations-preempted");
 }
 
-TEST_F(PersistentReservations, preempt_takes_the_reservation_of_the_holder) {
+TEST_F(PersistentReservations, are_taken_from_the_holder_by_preempt) {
     enroll(a_, 1);
     enroll(b_, 2);
     enroll(c_, 3);
@@ -166,7 +166,7 @@ TEST_F(PersistentReservations, preempt_takes_the_reservation_of_the_holder) {
     EXPECT_EQ(result_.aborted, std::vector{b_});
 }
 
-TEST_F(PersistentReservations, preempt_of_others_removes_only_their_registrations) {
+TEST_F(PersistentReservations, lose_only_the_registrations_of_others_by_a_preempt_of_others) {
     const Registrant d = host(4);
     enroll(a_, 1);
     enroll(b_, 2);
@@ -183,7 +183,7 @@ TEST_F(PersistentReservations, preempt_of_others_removes_only_their_registration
     EXPECT_EQ(result_.aborted, (std::vector{c_, d}));
 }
 
-TEST_F(PersistentReservations, preempt_with_key_zero_takes_an_all_registrants_reservation) {
+TEST_F(PersistentReservations, for_all_registrants_are_taken_by_preempt_with_key_zero) {
     enroll(a_, 1);
     enroll(b_, 2);
     ASSERT_EQ(run(a_, wire::kReserve, 1, 0, 8), wire::kGood);
@@ -194,7 +194,7 @@ TEST_F(PersistentReservations, preempt_with_key_zero_takes_an_all_registrants_re
     EXPECT_EQ(now_.holder()->initiator, b_);
 }
 
-TEST_F(PersistentReservations, a_holder_preempts_itself_to_change_the_type) {
+TEST_F(PersistentReservations, let_a_holder_preempt_itself_to_change_the_type) {
     enroll(a_, 1);
     enroll(b_, 1);  // both have the same key
     ASSERT_EQ(run(a_, wire::kReserve, 1, 0, 1), wire::kGood);
@@ -204,7 +204,7 @@ TEST_F(PersistentReservations, a_holder_preempts_itself_to_change_the_type) {
     EXPECT_EQ(now_.type, ReservationType::kExclusiveAccessRegistrants);
 }
 
-TEST_F(PersistentReservations, registrations_are_limited_in_total_and_per_name) {
+TEST_F(PersistentReservations, have_registrations_limited_in_total_and_per_name) {
     for (size_t i = 0; i < volume::kRegistrationsPerName; ++i) enroll(host(uint8_t(i), "greedy"), 1);
     EXPECT_EQ(run(host(99, "greedy"), wire::kRegister, 0, 1), wire::kCheckCondition);
     EXPECT_EQ(result_.sense, sense::no_place_for_registration());
@@ -214,7 +214,7 @@ TEST_F(PersistentReservations, registrations_are_limited_in_total_and_per_name) 
     EXPECT_EQ(now_.registrations.size(), volume::kRegistrationsMax);
 }
 
-TEST_F(PersistentReservations, a_port_id_under_another_name_is_another_initiator) {
+TEST_F(PersistentReservations, take_a_port_id_under_another_name_for_another_initiator) {
     enroll(a_, 1);
     ASSERT_EQ(run(a_, wire::kReserve, 1, 0, 1), wire::kGood);
     EXPECT_EQ(restriction(host(1, "thief")), Restriction::kNoWrites);
@@ -269,7 +269,7 @@ TEST(ReserveIn, reports_whether_reservations_can_persist) {
     EXPECT_EQ(unit.told("5e 02 00 000000 00 0100 00"), spaced("0008 01 81 ea01 0000"));
 }
 
-TEST(ReserveIn, full_status_of_all_registrations_fits_into_a_request_slot) {
+TEST(ReserveIn, returns_a_full_status_of_all_registrations_that_fits_into_a_request_slot) {
     ReservedUnit unit;
     for (size_t i = 0; i < volume::kRegistrationsMax; ++i)
         unit.reservations.registrations.push_back({.initiator = host(uint8_t(i)), .key = 1});

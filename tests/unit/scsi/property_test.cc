@@ -95,7 +95,7 @@ void check_one_command(std::map<Kind, unsigned>& seen) {
     }
 }
 
-TEST(ScsiProperty, action_lies_inside_the_device_and_answer_inside_the_buffer) {
+TEST(AnyCommand, has_its_action_inside_the_device_and_its_answer_inside_the_buffer) {
     constexpr int kCommandsPerCase = 100;
     std::map<Kind, unsigned> seen;
     EXPECT_TRUE(rc::check([&seen] {
@@ -106,7 +106,7 @@ TEST(ScsiProperty, action_lies_inside_the_device_and_answer_inside_the_buffer) {
         EXPECT_GT(seen[kind], 0u) << "the generator must reach every kind; missing: " << int(kind);
 }
 
-TEST(ScsiProperty, unmap_list_of_any_bytes_stays_inside_list_and_device) {
+TEST(UnmapList, of_any_bytes_stays_inside_list_and_device) {
     unsigned accepted = 0;
     EXPECT_TRUE(rc::check([&accepted] {
         Device device = example_device();

@@ -19,7 +19,7 @@ TEST(ReportLuns, lists_existing_units) {
     EXPECT_EQ(sense_of(unit.run("a0 00 03 000000 00001000 00 00")), "05/24/00 @2");
 }
 
-TEST(ReportLuns, truncated_list_reports_its_complete_length) {
+TEST(ReportLuns, that_is_truncated_reports_its_complete_length) {
     Unit unit;
     EXPECT_EQ(unit.answer("a0 00 00 000000 00000010 00 00"), spaced("00000018 00000000 0000000000000000"));
     wire::LunList list;
@@ -39,7 +39,7 @@ TEST(ReportLuns, is_answered_by_an_absent_unit) {
 
 // ---- REPORT SUPPORTED OPERATION CODES.
 
-TEST(ReportOpcodes, one_command_is_reported_with_its_usage_map) {
+TEST(ReportOpcodes, reports_one_command_with_its_usage_map) {
     Unit unit;
     EXPECT_EQ(unit.answer("a3 0c 01 28 0000 000000ff 00 00"), spaced("00 03 000a 28 18 ffffffff 00 ffff 00"));
     EXPECT_EQ(unit.answer("a3 0c 02 9e 0010 000000ff 00 00"),
@@ -48,7 +48,7 @@ TEST(ReportOpcodes, one_command_is_reported_with_its_usage_map) {
               spaced("00 03 0010 93 09 ffffffffffffffff ffffffff 00 00"));
 }
 
-TEST(ReportOpcodes, unsupported_command_is_reported_and_not_refused) {
+TEST(ReportOpcodes, reports_an_unsupported_command_and_does_not_refuse_it) {
     Unit unit;
     EXPECT_EQ(unit.answer("a3 0c 01 15 0000 000000ff 00 00"), spaced("00 01 0000"));
     EXPECT_EQ(unit.answer("a3 0c 02 9e 0011 000000ff 00 00"), spaced("00 01 0000"));
@@ -59,7 +59,7 @@ TEST(ReportOpcodes, unsupported_command_is_reported_and_not_refused) {
     EXPECT_EQ(unit.answer("a3 0c 01 42 0000 000000ff 00 00"), spaced("00 01 0000"));
 }
 
-TEST(ReportOpcodes, format_that_does_not_match_the_opcode_is_refused) {
+TEST(ReportOpcodes, refuses_a_format_that_does_not_match_the_opcode) {
     Unit unit;
     EXPECT_EQ(sense_of(unit.run("a3 0c 01 9e 0000 000000ff 00 00")), "05/24/00 @2.2")
         << "has service actions";
@@ -68,13 +68,13 @@ TEST(ReportOpcodes, format_that_does_not_match_the_opcode_is_refused) {
     EXPECT_EQ(sense_of(unit.run("a3 0c 08 28 0000 000000ff 00 00")), "05/24/00 @2.3");
 }
 
-TEST(ReportOpcodes, timeouts_descriptor_is_returned_on_request_and_promises_nothing) {
+TEST(ReportOpcodes, returns_a_timeouts_descriptor_on_request_that_promises_nothing) {
     Unit unit;
     EXPECT_EQ(unit.answer("a3 0c 81 00 0000 000000ff 00 00"),
               spaced("00 83 0006 00 00000000 00  000a 00000000000000000000"));
 }
 
-TEST(ReportOpcodes, list_of_all_commands_matches_the_table) {
+TEST(ReportOpcodes, lists_all_commands_of_the_table) {
     Unit unit;
     Action action = unit.run("a3 0c 00 00 0000 00001000 00 00");
     wire::Bytes answer = unit.answer(action);
@@ -90,7 +90,7 @@ TEST(ReportOpcodes, list_of_all_commands_matches_the_table) {
     EXPECT_EQ(unit.run("a3 0c 80 00 0000 00001000 00 00").data_in_length, 4 + 20 * command_rows().size());
 }
 
-TEST(ReportOpcodes, table_is_consistent) {
+TEST(ReportOpcodes, has_a_consistent_table) {
     for (const Row& row : command_rows()) {
         EXPECT_EQ(row.usage[0], row.opcode);
         if (row.service_action != kNoServiceAction) {
@@ -104,7 +104,7 @@ TEST(ReportOpcodes, table_is_consistent) {
 
 // Every bit of every command: a bit inside the usage map may be refused for its value, but not as reserved. A
 // bit outside is refused with its own position as the field pointer.
-TEST(ReportOpcodes, usage_maps_match_the_checks) {
+TEST(ReportOpcodes, has_usage_maps_that_match_the_checks) {
     for (const Row& row : command_rows())
         for (size_t byte = 1; byte < row.length; byte++)
             for (int bit = 0; bit < 8; bit++) {

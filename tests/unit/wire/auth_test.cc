@@ -36,7 +36,7 @@ AuthTranscript transcript(uint8_t version, size_t binding_bytes) {
     return made;
 }
 
-TEST(AuthProof, key_is_derived_from_the_secret_and_the_name_of_the_target) {
+TEST(AuthProof, uses_a_key_derived_from_the_secret_and_the_name_of_the_target) {
     const Secret key = auth_key(kSecret, "vault");
     EXPECT_EQ(to_hex(std::as_bytes(std::span(key.bytes()))),
               spaced("8aa7ecbc27c8650abbe92b53eb8666a0097bf908f6d01b1eba57fb8d436701d0"));
@@ -66,7 +66,7 @@ TEST(AuthProof, of_version_1_covers_the_binding_of_tls_only) {
               spaced("66384d3f50dfac88f361a57e269515317f4761f7a4133e212c0c0bd78071b97a"));
 }
 
-TEST(AuthMessages, challenge_ends_with_a_proof_for_each_secret) {
+TEST(AuthMessages, end_a_challenge_with_a_proof_for_each_secret) {
     std::array<std::byte, 256> message{};
     AuthChallenge challenge{.name = "vault"};
     challenge.proofs[0].fill(std::byte{0x55});
@@ -84,7 +84,7 @@ TEST(AuthMessages, challenge_ends_with_a_proof_for_each_secret) {
     EXPECT_EQ(parse_auth_challenge(Bytes(message).first(167), parsed), ParseError::kTooShort);
 }
 
-TEST(AuthMessages, names_that_are_invalid_or_followed_by_other_bytes_are_refused) {
+TEST(AuthMessages, with_names_that_are_invalid_or_followed_by_other_bytes_are_refused) {
     std::array<std::byte, 256> message{};
     AuthStart start;
     AuthChallenge challenge;

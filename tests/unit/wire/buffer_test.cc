@@ -16,7 +16,7 @@ std::string text_of(const KvBuffer& buffer) {
     return {reinterpret_cast<const char*>(buffer.data()), buffer.size()};
 }
 
-TEST(KvBuffer, written_data_is_in_the_lent_memory) {
+TEST(KvBuffer, has_written_data_in_the_lent_memory) {
     std::array<std::byte, 16> lent{};
     KvBuffer buffer;
     buffer.lend(lent);
@@ -30,7 +30,7 @@ TEST(KvBuffer, written_data_is_in_the_lent_memory) {
     EXPECT_EQ(text_of(buffer), "elsewhere");
 }
 
-TEST(KvBuffer, data_that_outgrows_the_lent_memory_moves_and_is_complete) {
+TEST(KvBuffer, moves_data_that_outgrows_the_lent_memory_completely) {
     std::array<std::byte, 16> lent{};
     KvBuffer buffer;
     std::string all;
@@ -47,7 +47,7 @@ TEST(KvBuffer, data_that_outgrows_the_lent_memory_moves_and_is_complete) {
     }
 }
 
-TEST(KvBuffer, lent_memory_can_be_abandoned_at_any_time) {
+TEST(KvBuffer, can_abandon_lent_memory_at_any_time) {
     std::array<std::byte, 16> lent{};
     KvBuffer buffer;
     buffer.append(bytes_of(std::string(100, 'x')));  // the buffer has memory of its own

@@ -17,7 +17,7 @@ Record first_record(size_t length) {
     return record;
 }
 
-TEST(CacheMessages, join_and_welcome_are_parsed_as_they_were_encoded) {
+TEST(CacheMessages, of_join_and_welcome_are_parsed_as_they_were_encoded) {
     const CacheJoin join{.engine = 7, .memory = 1ull << 33, .incarnation = 3, .storage = 9};
     CacheJoin joined;
     ASSERT_EQ(parse_cache_join({memory.data(), encode_cache_join(join, memory)}, joined), ParseError::kNone);
@@ -34,7 +34,7 @@ TEST(CacheMessages, join_and_welcome_are_parsed_as_they_were_encoded) {
     EXPECT_EQ(welcomed, welcome);
 }
 
-TEST(CacheMessages, impossible_messages_are_refused) {
+TEST(CacheMessages, that_are_impossible_are_refused) {
     CacheWelcome welcome{.storage = 1, .incarnation = 1, .line_bytes = 65537, .operations = 8}, out;
     EXPECT_NE(parse_cache_welcome({memory.data(), encode_cache_welcome(welcome, memory)}, out),
               ParseError::kNone);
@@ -52,7 +52,7 @@ TEST(CacheMessages, impossible_messages_are_refused) {
               ParseError::kNone);
 }
 
-TEST(CacheMessages, moves_are_parsed_as_they_were_encoded) {
+TEST(CacheMessages, of_moves_are_parsed_as_they_were_encoded) {
     rc::check([] {
         CacheMove move;
         move.to_peer = *rc::gen::arbitrary<bool>();
@@ -81,7 +81,7 @@ TEST(CacheMessages, moves_are_parsed_as_they_were_encoded) {
     });
 }
 
-TEST(CacheMessages, records_of_real_storage_are_parsed_as_they_were_encoded) {
+TEST(CacheMessages, of_real_storage_are_parsed_as_they_were_encoded) {
     CacheStorage storage{.op = CacheStorage::Op::kRead,
                          .immediate = true,
                          .has_copy = true,
@@ -137,7 +137,7 @@ TEST(CacheMessages, records_of_real_storage_are_parsed_as_they_were_encoded) {
     EXPECT_EQ(error, 28u);
 }
 
-TEST(CacheMessages, state_of_a_volume_is_parsed_as_it_was_encoded_and_contradictions_are_refused) {
+TEST(CacheMessages, of_the_state_of_a_volume_are_parsed_as_they_were_encoded_and_refused_if_contradictory) {
     auto sent = [](const CacheVolumeState& state, CacheVolumeState& back) {
         return parse_volume_state(first_record(put_volume_state(state, memory)), back);
     };
@@ -179,7 +179,7 @@ TEST(CacheMessages, state_of_a_volume_is_parsed_as_it_was_encoded_and_contradict
               ParseError::kOutOfBounds);
 }
 
-TEST(CacheMessages, staged_records_are_parsed_as_they_were_encoded_and_contradictions_are_refused) {
+TEST(CacheMessages, of_staged_records_are_parsed_as_they_were_encoded_and_refused_if_contradictory) {
     using Op = CacheStorage::Op;
     auto sent = [](const CacheStorage& storage, CacheStorage& back) {
         return parse_storage(first_record(put_storage(5, storage, memory)), back);
@@ -218,7 +218,7 @@ TEST(CacheMessages, staged_records_are_parsed_as_they_were_encoded_and_contradic
     EXPECT_EQ(sent(wrong, back), ParseError::kContradiction) << "no data moves";
 }
 
-TEST(CacheMessages, staging_memory_and_engines_of_real_storage_are_parsed_as_they_were_encoded) {
+TEST(CacheMessages, of_staging_memory_and_engines_of_real_storage_are_parsed_as_they_were_encoded) {
     CacheStaging staging;
     ASSERT_EQ(parse_staging(first_record(put_staging({0x7000, 1 << 20, 12}, memory)), staging),
               ParseError::kNone);
@@ -240,7 +240,7 @@ TEST(CacheMessages, staging_memory_and_engines_of_real_storage_are_parsed_as_the
     EXPECT_EQ(back.handle, 55u);
 }
 
-TEST(CacheMessages, any_bytes_are_parsed_or_refused_within_their_bounds) {
+TEST(CacheMessages, of_any_bytes_are_parsed_or_refused_within_their_bounds) {
     rc::check([](const std::vector<uint8_t>& bytes) {
         Bytes message{reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()};
         size_t before = message.size() + 1;
@@ -280,7 +280,7 @@ TEST(CacheMessages, any_bytes_are_parsed_or_refused_within_their_bounds) {
     });
 }
 
-TEST(CacheMessages, record_longer_than_its_message_is_refused) {
+TEST(CacheMessages, with_a_record_longer_than_the_message_are_refused) {
     const size_t length = put_handle(RecordType::kRevoke, 3, memory);
     for (size_t cut = 1; cut < length; ++cut) {
         Bytes message{memory.data(), cut};
@@ -289,7 +289,7 @@ TEST(CacheMessages, record_longer_than_its_message_is_refused) {
     }
 }
 
-TEST(CacheMessages, notices_of_engines_and_retries_are_parsed_as_they_were_encoded) {
+TEST(CacheMessages, of_notices_of_engines_and_retries_are_parsed_as_they_were_encoded) {
     CacheEngineNotice notice{.added = true, .index = 63, .handle = 0x1122334455667788};
     notice.token.fill(std::byte{9});
     ASSERT_TRUE(notice.set_uri("rdma://10.0.0.7:5557"));
@@ -308,7 +308,7 @@ TEST(CacheMessages, notices_of_engines_and_retries_are_parsed_as_they_were_encod
     EXPECT_TRUE(again.tag == 5 && again.engine == 64);
 }
 
-TEST(CacheMessages, tokens_are_equal_only_if_all_bytes_are_equal) {
+TEST(CacheMessages, have_tokens_that_are_equal_only_if_all_bytes_are_equal) {
     CacheToken a{}, b{};
     EXPECT_TRUE(same_token(a, b));
     for (size_t i = 0; i < a.size(); ++i) {

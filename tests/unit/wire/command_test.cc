@@ -241,7 +241,7 @@ TEST(Command, to_a_foreign_lun_is_parsed_nevertheless) {
 
 // ---- The initiator's side
 
-TEST(EncodeCommand, direct_command_has_the_bytes_that_linux_sends) {
+TEST(EncodeCommand, gives_a_direct_command_the_bytes_that_linux_sends) {
     Cdb cdb = make_read16(0x1234, 8);
     RemoteBuffer buffer{0x12345000, 0xabc, 4096};
     uint64_t tag;
@@ -257,7 +257,7 @@ TEST(EncodeCommand, direct_command_has_the_bytes_that_linux_sends) {
                      "0000000012345000 00000abc 00001000"));
 }
 
-TEST(EncodeCommand, indirect_command_is_parsed_as_it_was_encoded) {
+TEST(EncodeCommand, lets_an_indirect_command_be_parsed_as_it_was_encoded) {
     Cdb cdb = make_write16(0, 8);
     std::vector<RemoteBuffer> buffers = {{0x1000, 1, 512}, {0x5000, 2, 3584}};
     std::array<std::byte, 128> out;
@@ -277,7 +277,7 @@ TEST(EncodeCommand, indirect_command_is_parsed_as_it_was_encoded) {
     EXPECT_EQ(back.out.table, (RemoteBuffer{0x7000, 9, 32}));
 }
 
-TEST(EncodeCommand, immediate_command_ends_where_the_data_begins) {
+TEST(EncodeCommand, ends_an_immediate_command_where_the_data_begins) {
     Cdb cdb = make_write16(0, 1);
     std::array<std::byte, 68 + 512> out;
     out.fill(std::byte{0xee});
@@ -290,7 +290,7 @@ TEST(EncodeCommand, immediate_command_ends_where_the_data_begins) {
     EXPECT_EQ(to_hex(Bytes(out).subspan(52, 16)), spaced("00000000000000000000000000000000")) << "no leak";
 }
 
-TEST(EncodeCommand, long_cdb_is_padded_to_words) {
+TEST(EncodeCommand, pads_a_long_cdb_to_words) {
     std::vector<std::byte> cdb = from_hex("7f 00 00 00 00 00 00 18 00 09 00 00 00 00 00 00 01 02 03 04 05");
     std::array<std::byte, 64> out;
     out.fill(std::byte{0xee});
@@ -301,7 +301,7 @@ TEST(EncodeCommand, long_cdb_is_padded_to_words) {
     EXPECT_EQ(to_hex(back.cdb), to_hex(cdb) + " 00 00 00");
 }
 
-TEST(EncodeCommand, inconsistent_commands_are_not_encoded) {
+TEST(EncodeCommand, refuses_inconsistent_commands) {
     Cdb cdb = make_read16(0, 1);
     RemoteBuffer one{0x1000, 1, 512};
     std::vector<RemoteBuffer> two(2, one), many(256, one);
@@ -365,7 +365,7 @@ TEST(Lun, is_encoded_with_the_shortest_addressing_method) {
     EXPECT_FALSE(encode_lun(kBadLun, out.data()));
 }
 
-TEST(Lun, small_number_in_a_longer_form_is_parsed) {
+TEST(Lun, with_a_small_number_in_a_longer_form_is_parsed) {
     EXPECT_EQ(decode_lun(from_hex("4003000000000000").data()), 3u);
     EXPECT_EQ(decode_lun(from_hex("d200000300000000").data()), 3u);
 }

@@ -24,7 +24,7 @@ RemoteBuffer draw_buffer(uint32_t length_max) {
     return buffer;
 }
 
-TEST(WireProperty, command_is_parsed_as_it_was_encoded) {
+TEST(AnyWireCommand, is_parsed_as_it_was_encoded) {
     EXPECT_TRUE(rc::check([] {
         auto cdb = *rc::gen::container<std::vector<uint8_t>>(*rc::gen::inRange<size_t>(1, 269),
                                                              rc::gen::arbitrary<uint8_t>());
@@ -55,7 +55,7 @@ TEST(WireProperty, command_is_parsed_as_it_was_encoded) {
     }));
 }
 
-TEST(WireProperty, response_is_parsed_as_it_was_encoded) {
+TEST(AnyResponse, is_parsed_as_it_was_encoded) {
     EXPECT_TRUE(rc::check(
         [](const std::vector<uint8_t>& sense, uint64_t tag, bool task, uint8_t status, uint32_t residual) {
             Response response{.tag = tag,
@@ -79,7 +79,7 @@ TEST(WireProperty, response_is_parsed_as_it_was_encoded) {
         }));
 }
 
-TEST(WireProperty, login_is_parsed_as_it_was_encoded) {
+TEST(AnyLogin, is_parsed_as_it_was_encoded) {
     EXPECT_TRUE(rc::check([](uint64_t tag, PortId initiator, PortId target, uint32_t caps, bool multi) {
         LoginRequest request{.tag = tag,
                              .multi_channel = multi,
@@ -100,7 +100,7 @@ TEST(WireProperty, login_is_parsed_as_it_was_encoded) {
     }));
 }
 
-TEST(WireProperty, text_never_grows_and_copying_it_twice_changes_nothing) {
+TEST(AnyText, is_printable_after_one_copy_and_not_changed_by_another) {
     EXPECT_TRUE(rc::check([](const std::string& text) {
         std::string once(text.size(), '\0');
         once.resize(copy_printable(text, once));
@@ -150,7 +150,7 @@ void check_buffer(Bytes message, const DataBuffer& buffer) {
     RC_ASSERT(buffer.table_count <= kDescriptorsMax);
 }
 
-TEST(WireProperty, any_command_obeys_the_guarantees_or_is_refused) {
+TEST(AnyWireCommand, obeys_the_guarantees_or_is_refused) {
     size_t accepted = 0;
     EXPECT_TRUE(rc::check([&] {
         std::vector<std::byte> message = draw_mutated_command();

@@ -14,14 +14,14 @@ uint64_t tag_of(std::string_view hex) {
     return tag;
 }
 
-TEST(Response, good_response_has_36_bytes) {
+TEST(Response, that_is_good_has_36_bytes) {
     std::array<std::byte, 64> out;
     ASSERT_EQ(encode_response({.tag = tag_of("0000000000010007"), .credits = 1}, out), 36u);
     EXPECT_EQ(to_hex(Bytes(out).first(36)),
               spaced("c1 00 0000 00000001 0000000000010007 0000 00 00 00000000 00000000 00000000 00000000"));
 }
 
-TEST(Response, check_condition_carries_sense_and_residual) {
+TEST(Response, of_check_condition_carries_sense_and_residual) {
     std::vector<std::byte> sense = from_hex("70 00 05 00000000 0a 00000000 24 00 00 cf0005");
     std::array<std::byte, 128> out;
     Response response{.tag = tag_of("0000000000010007"), .credits = 3, .status = 2};
@@ -54,7 +54,7 @@ TEST(Response, to_task_management_has_its_status_in_byte_three) {
     EXPECT_EQ(back.task_status, 5);
 }
 
-TEST(Response, sense_follows_response_data_of_any_length) {
+TEST(Response, has_its_sense_after_response_data_of_any_length) {
     std::vector<std::byte> message = from_hex(
         "c1 00 0000 00000001 0000000000010007 0000 03 02 00000000 00000000 00000002"
         "00000008 0000000400000000 aabb");

@@ -61,14 +61,14 @@ std::string encoded(const Sense& sense, SenseFormat format) {
     return to_hex(Bytes(out).first(encode_sense(sense, format, out)));
 }
 
-TEST(Sense, fixed_format_matches_the_standard) {
+TEST(Sense, in_fixed_format_matches_the_standard) {
     EXPECT_EQ(encoded(kFieldSense, SenseFormat::kFixed),
               spaced("70 00 05 00000000 0a 00000000 24 00 00 cc0001"));
     EXPECT_EQ(encoded(kMediumSense, SenseFormat::kFixed),
               spaced("f0 00 03 12345678 0a 00000000 11 00 00 000000"));
 }
 
-TEST(Sense, descriptor_format_matches_the_standard) {
+TEST(Sense, in_descriptor_format_matches_the_standard) {
     EXPECT_EQ(encoded(kFieldSense, SenseFormat::kDescriptor),
               spaced("72 05 24 00 000000 08  02 06 0000 cc0001 00"));
     EXPECT_EQ(encoded(kMediumSense, SenseFormat::kDescriptor),
@@ -88,7 +88,7 @@ TEST(Sense, is_parsed_from_either_format) {
         }
 }
 
-TEST(Sense, large_lba_is_omitted_from_fixed_format_and_kept_in_descriptors) {
+TEST(Sense, omits_a_large_lba_from_fixed_format_and_keeps_it_in_descriptors) {
     Sense sense = kMediumSense;
     sense.information = 0x100000000;
     std::array<std::byte, kSenseMax> out;
@@ -99,7 +99,7 @@ TEST(Sense, large_lba_is_omitted_from_fixed_format_and_kept_in_descriptors) {
     EXPECT_EQ(back.information, 0x100000000u);
 }
 
-TEST(Sense, truncated_data_is_parsed_as_far_as_it_goes) {
+TEST(Sense, that_is_truncated_is_parsed_as_far_as_it_goes) {
     Sense back;
     EXPECT_FALSE(parse_sense(from_hex("70 00 05 00000000"), back));
     ASSERT_TRUE(parse_sense(from_hex("70 00 05 00000000 0a"), back));
@@ -113,7 +113,7 @@ TEST(Sense, truncated_data_is_parsed_as_far_as_it_goes) {
     EXPECT_FALSE(parse_sense(from_hex("7f 00 05 00000000 0a"), back)) << "vendor-specific format";
 }
 
-TEST(Sense, descriptors_of_other_kinds_are_skipped) {
+TEST(Sense, is_found_after_descriptors_of_other_kinds) {
     Sense back;
     ASSERT_TRUE(parse_sense(
         from_hex("73 0b 47 00 000000 14  80 02 aabb 0902 ccdd  00 0a 80 00 0000000000000042"), back));
@@ -160,7 +160,7 @@ TEST(Identification, uses_the_designator_of_the_unit_and_not_of_the_port) {
     EXPECT_EQ(out.name, "data");
 }
 
-TEST(Identification, designator_beyond_the_page_is_not_read) {
+TEST(Identification, reads_no_designator_beyond_the_page) {
     Identification out;
     ASSERT_TRUE(parse_identification(from_hex("00 83 000c 01 03 00 ff 6001405011223344"), out));
     EXPECT_FALSE(out.has_naa);
@@ -186,7 +186,7 @@ TEST(Capacity, is_refused_if_arithmetic_would_overflow) {
     EXPECT_FALSE(parse_capacity16(from_hex("00000000000007ff 00000200 00 03 c0"), out));
 }
 
-TEST(BlockLimits, short_page_of_an_old_target_means_no_unmap) {
+TEST(BlockLimits, in_a_short_page_of_an_old_target_mean_no_unmap) {
     BlockLimits out;
     ASSERT_TRUE(parse_block_limits(from_hex("00 b0 000c 0000 0008 00000800 00000100"), out));
     EXPECT_EQ(out.optimal_granularity, 8);
@@ -208,7 +208,7 @@ TEST(ModeSense, finds_the_caching_page_among_others) {
     EXPECT_TRUE(out.write_cache);
 }
 
-TEST(ModeSense, contradictory_lengths_do_no_harm) {
+TEST(ModeSense, tolerates_contradictory_lengths) {
     ModeInfo out;
     EXPECT_FALSE(parse_mode_sense10(from_hex("0038 00 90 00 00 0009 0000000000000200"), out));
     EXPECT_FALSE(parse_mode_sense10(from_hex("0000 00 90 00 00 0000"), out)) << "declares less than a header";
