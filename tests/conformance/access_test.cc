@@ -32,7 +32,7 @@ struct Guarded {
 
 }  // namespace
 
-class Refusal : public Conformance {
+class WithAccessRights : public OverAFabric {
   protected:
     // The client tries `op`. Both ends must close. The request must end with kRemoteAccess, and those after
     // it must be flushed. A READ must not have changed the client's memory at 0.
@@ -56,29 +56,29 @@ class Refusal : public Conformance {
     }
 };
 
-INSTANTIATE_TEST_SUITE_P(Fabric, Refusal, testing::ValuesIn(registry()),
+INSTANTIATE_TEST_SUITE_P(Fabric, WithAccessRights, testing::ValuesIn(registry()),
                          [](const auto& instance) { return instance.param.name; });
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Refusal);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(WithAccessRights);
 
-TEST_P(Refusal, F4_an_unknown_key_is_refused) {
+TEST_P(WithAccessRights, F4_an_unknown_key_is_refused) {
     RemoteAddress where = server_.remote(0);
     where.rkey ^= 0x5aa55aa5;
     expect_refused(Op::kWrite, where, 100);
 }
 
-TEST_P(Refusal, F4_a_read_with_an_unknown_key_is_refused) {
+TEST_P(WithAccessRights, F4_a_read_with_an_unknown_key_is_refused) {
     RemoteAddress where = server_.remote(0);
     where.rkey ^= 0x5aa55aa5;
     expect_refused(Op::kRead, where, 100);
 }
 
-TEST_P(Refusal, F4_a_read_of_a_peer_that_may_not_access_memory_is_refused) {
+TEST_P(WithAccessRights, F4_a_read_of_a_peer_that_may_not_access_memory_is_refused) {
     ASSERT_NO_FATAL_FAILURE(connect());
     if (!server_.connection->let_peer_access_memory(false)) GTEST_SKIP() << "this fabric cannot refuse it";
     expect_refused_now(Op::kRead, server_.remote(0), 100);
 }
 
-TEST_P(Refusal, F4_a_write_of_a_peer_that_may_not_access_memory_is_refused_and_changes_nothing) {
+TEST_P(WithAccessRights, F4_a_write_of_a_peer_that_may_not_access_memory_is_refused_and_changes_nothing) {
     Guarded guarded;
     auto region = region_of(server_, guarded.memory, Access::kRemoteReadWrite);
     ASSERT_NO_FATAL_FAILURE(connect());
@@ -87,7 +87,7 @@ TEST_P(Refusal, F4_a_write_of_a_peer_that_may_not_access_memory_is_refused_and_c
     EXPECT_TRUE(guarded.untouched());
 }
 
-TEST_P(Refusal, F4_a_write_past_the_end_is_refused_and_changes_nothing) {
+TEST_P(WithAccessRights, F4_a_write_past_the_end_is_refused_and_changes_nothing) {
     Guarded guarded;
     auto region = region_of(server_, std::span(guarded.memory).first(1000), Access::kRemoteReadWrite);
     RemoteAddress where = remote_of(*region);
@@ -96,7 +96,7 @@ TEST_P(Refusal, F4_a_write_past_the_end_is_refused_and_changes_nothing) {
     EXPECT_TRUE(guarded.untouched()) << "not even the part inside the region";
 }
 
-TEST_P(Refusal, F4_a_write_before_the_beginning_is_refused) {
+TEST_P(WithAccessRights, F4_a_write_before_the_beginning_is_refused) {
     Guarded guarded;
     auto region = region_of(server_, std::span(guarded.memory).subspan(4096, 1000), Access::kRemoteReadWrite);
     RemoteAddress where = remote_of(*region);
@@ -105,39 +105,39 @@ TEST_P(Refusal, F4_a_write_before_the_beginning_is_refused) {
     EXPECT_TRUE(guarded.untouched());
 }
 
-TEST_P(Refusal, F4_an_address_that_wraps_around_is_refused) {
+TEST_P(WithAccessRights, F4_an_address_that_wraps_around_is_refused) {
     RemoteAddress where = server_.remote(0);
     where.address = UINT64_MAX - 7;
     expect_refused(Op::kWrite, where, 64);
 }
 
-TEST_P(Refusal, F4_a_read_that_wraps_around_is_refused) {
+TEST_P(WithAccessRights, F4_a_read_that_wraps_around_is_refused) {
     RemoteAddress where = server_.remote(0);
     where.address = UINT64_MAX - 7;
     expect_refused(Op::kRead, where, 64);
 }
 
-TEST_P(Refusal, F4_a_write_to_a_region_that_may_only_be_read_is_refused) {
+TEST_P(WithAccessRights, F4_a_write_to_a_region_that_may_only_be_read_is_refused) {
     Guarded guarded;
     auto region = region_of(server_, guarded.memory, Access::kRemoteRead);
     expect_refused(Op::kWrite, remote_of(*region), 100);
     EXPECT_TRUE(guarded.untouched());
 }
 
-TEST_P(Refusal, F4_a_read_of_a_region_that_may_only_be_written_is_refused) {
+TEST_P(WithAccessRights, F4_a_read_of_a_region_that_may_only_be_written_is_refused) {
     Guarded guarded;
     auto region = region_of(server_, guarded.memory, Access::kRemoteWrite);
     expect_refused(Op::kRead, remote_of(*region), 100);
 }
 
-TEST_P(Refusal, F4_a_remote_access_to_a_local_region_is_refused) {
+TEST_P(WithAccessRights, F4_a_remote_access_to_a_local_region_is_refused) {
     Guarded guarded;
     auto region = region_of(server_, guarded.memory, Access::kLocal);
     expect_refused(Op::kWrite, remote_of(*region), 100);
     EXPECT_TRUE(guarded.untouched());
 }
 
-TEST_P(Refusal, F4_permissions_of_allocated_memory_are_enforced) {
+TEST_P(WithAccessRights, F4_permissions_of_allocated_memory_are_enforced) {
     for (Access access : {Access::kLocal, Access::kRemoteRead}) {
         Result<std::unique_ptr<Region>> region = server_.fabric->allocate(8192, access);
         ASSERT_TRUE(region) << region.status().to_string();
@@ -150,13 +150,13 @@ TEST_P(Refusal, F4_permissions_of_allocated_memory_are_enforced) {
     }
 }
 
-TEST_P(Refusal, F4_a_read_of_allocated_memory_that_may_only_be_written_is_refused) {
+TEST_P(WithAccessRights, F4_a_read_of_allocated_memory_that_may_only_be_written_is_refused) {
     Result<std::unique_ptr<Region>> region = server_.fabric->allocate(8192, Access::kRemoteWrite);
     ASSERT_TRUE(region) << region.status().to_string();
     expect_refused(Op::kRead, remote_of(**region), 100);
 }
 
-TEST_P(Refusal, F4_a_revoked_region_is_refused_even_after_earlier_use) {
+TEST_P(WithAccessRights, F4_a_revoked_region_is_refused_even_after_earlier_use) {
     Guarded guarded;
     auto region = region_of(server_, guarded.memory, Access::kRemoteReadWrite);
     RemoteAddress where = remote_of(*region);
@@ -172,7 +172,7 @@ TEST_P(Refusal, F4_a_revoked_region_is_refused_even_after_earlier_use) {
     EXPECT_TRUE(guarded.untouched());
 }
 
-TEST_P(Refusal, F4_revoked_allocated_memory_is_refused_even_after_earlier_use) {
+TEST_P(WithAccessRights, F4_revoked_allocated_memory_is_refused_even_after_earlier_use) {
     Result<std::unique_ptr<Region>> region = server_.fabric->allocate(8192, Access::kRemoteReadWrite);
     ASSERT_TRUE(region) << region.status().to_string();
     RemoteAddress where = remote_of(**region);
@@ -195,7 +195,7 @@ static void expect_one_refusal(const Recorder& heard, size_t requests) {
     for (++i; i < requests; ++i) EXPECT_EQ(heard.completions[i].status, CompletionStatus::kFlushed);
 }
 
-TEST_P(Refusal, F4_a_region_revoked_during_writes_is_not_written_again) {
+TEST_P(WithAccessRights, F4_a_region_revoked_during_writes_is_not_written_again) {
     std::vector<std::byte> memory(512u << 10);
     auto region = region_of(server_, memory, Access::kRemoteReadWrite);
     RemoteAddress where = remote_of(*region);
@@ -214,7 +214,7 @@ TEST_P(Refusal, F4_a_region_revoked_during_writes_is_not_written_again) {
     for (std::byte byte : memory) ASSERT_EQ(byte, std::byte{0x77});
 }
 
-TEST_P(Refusal, F4_revoking_a_region_ends_the_reads_in_flight) {
+TEST_P(WithAccessRights, F4_revoking_a_region_ends_the_reads_in_flight) {
     std::vector<std::byte> memory(512u << 10);
     auto region = region_of(server_, memory, Access::kRemoteRead);
     RemoteAddress where = remote_of(*region);
@@ -230,7 +230,7 @@ TEST_P(Refusal, F4_revoking_a_region_ends_the_reads_in_flight) {
 
 // One thread destroys a region while the progress thread writes to it. Its memory is unmapped at once, so
 // that a single late byte would crash the process.
-TEST_P(Refusal, F4_memory_may_be_unmapped_as_soon_as_its_region_is_destroyed) {
+TEST_P(WithAccessRights, F4_memory_may_be_unmapped_as_soon_as_its_region_is_destroyed) {
     if (!world_->is_real()) GTEST_SKIP() << "one thread only";
     constexpr size_t kBytes = 256u << 10;
     options_.send_depth = 64;
@@ -265,7 +265,7 @@ TEST_P(Refusal, F4_memory_may_be_unmapped_as_soon_as_its_region_is_destroyed) {
     }
 }
 
-TEST_P(Conformance, F4_a_refused_access_on_one_connection_does_not_affect_the_others) {
+TEST_P(OverAFabric, F4_a_refused_access_on_one_connection_does_not_affect_the_others) {
     ASSERT_NO_FATAL_FAILURE(connect());
     listener_.reset();  // some worlds have one address per end
     End good;
@@ -310,7 +310,7 @@ TEST_P(Conformance, F4_a_refused_access_on_one_connection_does_not_affect_the_ot
     EXPECT_EQ(client_.heard.status(5), CompletionStatus::kOk);
 }
 
-TEST_P(Conformance, a_segment_outside_the_region_of_its_lkey_fails_locally_and_closes) {
+TEST_P(OverAFabric, a_segment_outside_the_region_of_its_lkey_fails_locally_and_closes) {
     ASSERT_NO_FATAL_FAILURE(connect());
     ASSERT_EQ(server_.receive(9, 0, 64), Code::kOk);
     Segment past = client_.segment(kArenaBytes - 4, 8);
@@ -325,7 +325,7 @@ TEST_P(Conformance, a_segment_outside_the_region_of_its_lkey_fails_locally_and_c
     EXPECT_EQ(server_.heard.status(9), CompletionStatus::kFlushed);
 }
 
-TEST_P(Conformance, requests_posted_with_a_segment_outside_the_region_of_its_lkey_complete) {
+TEST_P(OverAFabric, requests_posted_with_a_segment_outside_the_region_of_its_lkey_complete) {
     ASSERT_NO_FATAL_FAILURE(connect());
     ASSERT_EQ(server_.receive(9, 0, 64), Code::kOk);
     Segment good = client_.segment(0, 8), past = client_.segment(kArenaBytes - 4, 8);
@@ -341,7 +341,7 @@ TEST_P(Conformance, requests_posted_with_a_segment_outside_the_region_of_its_lke
     EXPECT_EQ(server_.heard.status(9), CompletionStatus::kFlushed);
 }
 
-TEST_P(Conformance, a_message_longer_than_its_receive_buffer_fails_on_both_sides_without_overrun) {
+TEST_P(OverAFabric, a_message_longer_than_its_receive_buffer_fails_on_both_sides_without_overrun) {
     ASSERT_NO_FATAL_FAILURE(connect());
     std::memset(client_.at(0), 0x44, 64);
     ASSERT_EQ(server_.receive(1, 0, 16), Code::kOk);

@@ -8,7 +8,7 @@
 
 namespace wss::fabric::conformance {
 
-TEST_P(Conformance, F5_everything_posted_is_flushed_exactly_once_and_on_closed_is_last) {
+TEST_P(OverAFabric, F5_everything_posted_is_flushed_exactly_once_and_on_closed_is_last) {
     ASSERT_NO_FATAL_FAILURE(connect());
     for (uint64_t i = 0; i < 10; ++i) {
         ASSERT_EQ(client_.receive(100 + i, 0, 8), Code::kOk);
@@ -32,7 +32,7 @@ TEST_P(Conformance, F5_everything_posted_is_flushed_exactly_once_and_on_closed_i
     EXPECT_EQ(client_.receive(52, 0, 8), Code::kClosed);
 }
 
-TEST_P(Conformance, F5_the_peers_close_flushes_local_requests) {
+TEST_P(OverAFabric, F5_the_peers_close_flushes_local_requests) {
     ASSERT_NO_FATAL_FAILURE(connect());
     ASSERT_EQ(server_.receive(1, 0, 8), Code::kOk);
     ASSERT_EQ(server_.send(2, 0, 8), Code::kOk);
@@ -45,7 +45,7 @@ TEST_P(Conformance, F5_the_peers_close_flushes_local_requests) {
     EXPECT_FALSE(server_.heard.why.is_ok());
 }
 
-TEST_P(Conformance, F5_a_client_that_closes_while_connecting_gets_on_closed_and_its_peer_is_notified) {
+TEST_P(OverAFabric, F5_a_client_that_closes_while_connecting_gets_on_closed_and_its_peer_is_notified) {
     answer_ = Answer::kKeep;
     ASSERT_NO_FATAL_FAILURE(listen());
     ASSERT_NO_FATAL_FAILURE(begin_connect());
@@ -61,7 +61,7 @@ TEST_P(Conformance, F5_a_client_that_closes_while_connecting_gets_on_closed_and_
     ASSERT_TRUE(wait([&] { return server_.heard.over(); }));
 }
 
-TEST_P(Conformance, F5_a_client_that_closes_right_after_connect_gets_on_closed) {
+TEST_P(OverAFabric, F5_a_client_that_closes_right_after_connect_gets_on_closed) {
     ASSERT_NO_FATAL_FAILURE(listen());
     ASSERT_NO_FATAL_FAILURE(begin_connect());
     client_.connection->close();
@@ -71,7 +71,7 @@ TEST_P(Conformance, F5_a_client_that_closes_right_after_connect_gets_on_closed) 
     }
 }
 
-TEST_P(Conformance, F5_both_ends_may_close_at_the_same_time) {
+TEST_P(OverAFabric, F5_both_ends_may_close_at_the_same_time) {
     ASSERT_NO_FATAL_FAILURE(connect());
     client_.connection->close();
     server_.connection->close();
@@ -79,7 +79,7 @@ TEST_P(Conformance, F5_both_ends_may_close_at_the_same_time) {
     ASSERT_TRUE(wait([&] { return both_closed(); }));
 }
 
-TEST_P(Conformance, F5_a_handler_may_close_and_may_destroy_its_connection_in_on_closed) {
+TEST_P(OverAFabric, F5_a_handler_may_close_and_may_destroy_its_connection_in_on_closed) {
     ASSERT_NO_FATAL_FAILURE(connect());
     struct Owner final : Recorder {
         std::unique_ptr<Connection>* owned = nullptr;
@@ -107,7 +107,7 @@ TEST_P(Conformance, F5_a_handler_may_close_and_may_destroy_its_connection_in_on_
     EXPECT_EQ(owner.status(1), CompletionStatus::kOk);
 }
 
-TEST_P(Conformance, F5_a_full_queue_of_large_writes_ends_cleanly_if_either_side_closes_during_a_transfer) {
+TEST_P(OverAFabric, F5_a_full_queue_of_large_writes_ends_cleanly_if_either_side_closes_during_a_transfer) {
     options_.send_depth = 64;
     for (bool client_closes : {true, false}) {
         ASSERT_NO_FATAL_FAILURE(connect());
@@ -208,7 +208,7 @@ struct Child {
 
 }  // namespace
 
-TEST_P(Conformance, F6_connecting_to_a_peer_killed_before_it_answers_is_refused) {
+TEST_P(OverAFabric, F6_connecting_to_a_peer_killed_before_it_answers_is_refused) {
     if (!world_->is_real()) GTEST_SKIP() << "no processes";
     Child child(GetParam(), Step::kRequested);
     address_ = child.address;
@@ -222,7 +222,7 @@ TEST_P(Conformance, F6_connecting_to_a_peer_killed_before_it_answers_is_refused)
     EXPECT_TRUE(client_.heard.refused);
 }
 
-TEST_P(Conformance, F6_a_peer_killed_with_requests_pending_closes_the_connection) {
+TEST_P(OverAFabric, F6_a_peer_killed_with_requests_pending_closes_the_connection) {
     if (!world_->is_real()) GTEST_SKIP() << "no processes";
     Child child(GetParam(), Step::kAccepted);
     address_ = child.address;
@@ -241,7 +241,7 @@ TEST_P(Conformance, F6_a_peer_killed_with_requests_pending_closes_the_connection
     EXPECT_EQ(client_.heard.completions.size(), 3u);
 }
 
-TEST_P(Conformance, F6_a_peer_killed_during_transfers_closes_the_connection) {
+TEST_P(OverAFabric, F6_a_peer_killed_during_transfers_closes_the_connection) {
     if (!world_->is_real()) GTEST_SKIP() << "no processes";
     Child child(GetParam(), Step::kReceiving);
     address_ = child.address;
@@ -262,7 +262,7 @@ TEST_P(Conformance, F6_a_peer_killed_during_transfers_closes_the_connection) {
     for (uint64_t i = 0; i < posted; ++i) EXPECT_EQ(client_.heard.completions[i].cookie, i);
 }
 
-TEST_P(Conformance, F6_an_idle_connection_closes_when_its_peer_is_killed) {
+TEST_P(OverAFabric, F6_an_idle_connection_closes_when_its_peer_is_killed) {
     if (!world_->is_real()) GTEST_SKIP() << "no processes";
     if (caps().dead_peer_ms == 0) GTEST_SKIP() << "detected only with an operation pending";
     Child child(GetParam(), Step::kReceiving);

@@ -9,7 +9,7 @@
 
 namespace wss::fabric::conformance {
 
-TEST_P(Conformance, connect_and_accept_carry_private_data) {
+TEST_P(OverAFabric, connect_and_accept_carry_private_data) {
     answer_data_ = "welcome";
     ASSERT_NO_FATAL_FAILURE(listen());
     ASSERT_NO_FATAL_FAILURE(begin_connect("let me in"));
@@ -26,7 +26,7 @@ static std::vector<std::byte> binding_of(const Connection& connection) {
     return {bytes.begin(), bytes.end()};
 }
 
-TEST_P(Conformance, both_ends_have_the_same_channel_binding_and_another_connection_has_another_one) {
+TEST_P(OverAFabric, both_ends_have_the_same_channel_binding_and_another_connection_has_another_one) {
     ASSERT_NO_FATAL_FAILURE(connect());
     const auto binding = binding_of(*client_.connection);
     EXPECT_EQ(binding, binding_of(*server_.connection));
@@ -46,7 +46,7 @@ TEST_P(Conformance, both_ends_have_the_same_channel_binding_and_another_connecti
     EXPECT_TRUE(wait([&] { return near.over() && far.over(); }));
 }
 
-TEST_P(Conformance, private_data_of_the_maximum_length_arrives_complete) {
+TEST_P(OverAFabric, private_data_of_the_maximum_length_arrives_complete) {
     std::string most(caps().connect_data_max, 'c');
     answer_data_ = std::string(caps().accept_data_max, 'a');
     ASSERT_NO_FATAL_FAILURE(listen());
@@ -57,7 +57,7 @@ TEST_P(Conformance, private_data_of_the_maximum_length_arrives_complete) {
     EXPECT_FALSE(client_.poller->connect(address_, bytes_of(most + "!"), options_, client_.heard));
 }
 
-TEST_P(Conformance, a_rejected_client_is_refused_with_the_data_of_the_reject) {
+TEST_P(OverAFabric, a_rejected_client_is_refused_with_the_data_of_the_reject) {
     answer_ = Answer::kReject;
     answer_data_ = "no such volume";
     ASSERT_NO_FATAL_FAILURE(listen());
@@ -68,7 +68,7 @@ TEST_P(Conformance, a_rejected_client_is_refused_with_the_data_of_the_reject) {
     EXPECT_EQ(client_.heard.why.code(), Code::kRefused) << client_.heard.why.to_string();
 }
 
-TEST_P(Conformance, a_dropped_request_is_rejected_without_data) {
+TEST_P(OverAFabric, a_dropped_request_is_rejected_without_data) {
     answer_ = Answer::kDrop;
     ASSERT_NO_FATAL_FAILURE(listen());
     ASSERT_NO_FATAL_FAILURE(begin_connect());
@@ -77,7 +77,7 @@ TEST_P(Conformance, a_dropped_request_is_rejected_without_data) {
     EXPECT_EQ(client_.heard.refused_data, "");
 }
 
-TEST_P(Conformance, an_accepting_connection_that_closes_before_accept_rejects_the_client) {
+TEST_P(OverAFabric, an_accepting_connection_that_closes_before_accept_rejects_the_client) {
     answer_ = Answer::kKeep;
     ASSERT_NO_FATAL_FAILURE(listen());
     ASSERT_NO_FATAL_FAILURE(begin_connect());
@@ -93,7 +93,7 @@ TEST_P(Conformance, an_accepting_connection_that_closes_before_accept_rejects_th
     EXPECT_EQ(server_.heard.status(1), CompletionStatus::kFlushed);
 }
 
-TEST_P(Conformance, an_answer_may_come_later_from_outside_the_handler) {
+TEST_P(OverAFabric, an_answer_may_come_later_from_outside_the_handler) {
     answer_ = Answer::kKeep;
     ASSERT_NO_FATAL_FAILURE(listen());
     ASSERT_NO_FATAL_FAILURE(begin_connect());
@@ -106,7 +106,7 @@ TEST_P(Conformance, an_answer_may_come_later_from_outside_the_handler) {
     ASSERT_TRUE(wait([&] { return client_.heard.established && server_.heard.established; }));
 }
 
-TEST_P(Conformance, receives_posted_before_accept_consume_the_first_messages) {
+TEST_P(OverAFabric, receives_posted_before_accept_consume_the_first_messages) {
     answer_ = Answer::kKeep;
     ASSERT_NO_FATAL_FAILURE(listen());
     ASSERT_NO_FATAL_FAILURE(begin_connect());
@@ -121,7 +121,7 @@ TEST_P(Conformance, receives_posted_before_accept_consume_the_first_messages) {
     ASSERT_TRUE(wait([&] { return server_.heard.done(1) && client_.heard.done(2); }));
 }
 
-TEST_P(Conformance, connecting_where_nobody_listens_is_refused) {
+TEST_P(OverAFabric, connecting_where_nobody_listens_is_refused) {
     address_ = world_->nobody();
     ASSERT_NO_FATAL_FAILURE(begin_connect());
     ASSERT_TRUE(wait([&] { return client_.heard.over(); }));
@@ -132,7 +132,7 @@ TEST_P(Conformance, connecting_where_nobody_listens_is_refused) {
     EXPECT_FALSE(client_.heard.why.text().empty());
 }
 
-TEST_P(Conformance, connecting_to_a_silent_peer_times_out) {
+TEST_P(OverAFabric, connecting_to_a_silent_peer_times_out) {
     std::optional<Address> silent = world_->silent();
     if (!silent) GTEST_SKIP() << "no silent peer in this world";
     address_ = *silent;
@@ -148,7 +148,7 @@ TEST_P(Conformance, connecting_to_a_silent_peer_times_out) {
     EXPECT_LT(clock.now() - begin, from_s(10));
 }
 
-TEST_P(Conformance, listening_twice_on_one_address_fails_with_a_reason) {
+TEST_P(OverAFabric, listening_twice_on_one_address_fails_with_a_reason) {
     ASSERT_NO_FATAL_FAILURE(listen());
     Result<std::unique_ptr<Listener>> second = client_.poller->listen(address_, *this);
     ASSERT_FALSE(second);
@@ -156,7 +156,7 @@ TEST_P(Conformance, listening_twice_on_one_address_fails_with_a_reason) {
         << second.status().to_string();
 }
 
-TEST_P(Conformance, connections_outlive_their_listener_and_its_address_is_free_again) {
+TEST_P(OverAFabric, connections_outlive_their_listener_and_its_address_is_free_again) {
     ASSERT_NO_FATAL_FAILURE(connect());
     listener_.reset();
     ASSERT_EQ(client_.write(1, 0, 8, server_.remote(0)), Code::kOk);
@@ -183,7 +183,7 @@ struct Host final : ListenHandler {
 
 }  // namespace
 
-TEST_P(Conformance, many_connections_share_a_poller_without_mixing_their_messages) {
+TEST_P(OverAFabric, many_connections_share_a_poller_without_mixing_their_messages) {
     constexpr uint32_t kConnections = 100;
     options_ = {.send_depth = 8, .receive_depth = 8, .read_depth = 4};
     std::vector<std::unique_ptr<Pair>> pairs;
@@ -229,7 +229,7 @@ TEST_P(Conformance, many_connections_share_a_poller_without_mixing_their_message
 }
 
 // One thread receives the request and another one serves it, as in a target that distributes its sessions.
-TEST_P(Conformance, a_connection_may_be_created_on_the_poller_of_another_thread) {
+TEST_P(OverAFabric, a_connection_may_be_created_on_the_poller_of_another_thread) {
     if (!world_->is_real()) GTEST_SKIP() << "one thread only";
     answer_ = Answer::kKeep;
     ASSERT_NO_FATAL_FAILURE(listen());
@@ -273,7 +273,7 @@ static size_t open_descriptors() {
     return count;
 }
 
-TEST_P(Conformance, connecting_and_disconnecting_ten_thousand_times_leaks_no_descriptor) {
+TEST_P(OverAFabric, connecting_and_disconnecting_ten_thousand_times_leaks_no_descriptor) {
     options_ = {.send_depth = 4, .receive_depth = 4, .read_depth = 2};
     auto once = [&](int i) {
         ASSERT_NO_FATAL_FAILURE(connect());

@@ -6,7 +6,7 @@
 
 namespace wss::fabric::conformance {
 
-TEST_P(Conformance, F1_a_send_arrives_with_its_bytes_and_completes_on_both_sides) {
+TEST_P(OverAFabric, F1_a_send_arrives_with_its_bytes_and_completes_on_both_sides) {
     ASSERT_NO_FATAL_FAILURE(connect());
     client_.fill(0, "hello");
     ASSERT_EQ(server_.receive(7, 100, 64), Code::kOk);
@@ -21,7 +21,7 @@ TEST_P(Conformance, F1_a_send_arrives_with_its_bytes_and_completes_on_both_sides
     EXPECT_EQ(client_.heard.status(3), CompletionStatus::kOk);
 }
 
-TEST_P(Conformance, F1_sends_arrive_in_posting_order) {
+TEST_P(OverAFabric, F1_sends_arrive_in_posting_order) {
     ASSERT_NO_FATAL_FAILURE(connect());
     for (uint32_t i = 0; i < 64; ++i) {
         std::memcpy(client_.at(i * 4), &i, 4);
@@ -33,7 +33,7 @@ TEST_P(Conformance, F1_sends_arrive_in_posting_order) {
     EXPECT_EQ(std::memcmp(client_.at(0), server_.at(0), 256), 0);
 }
 
-TEST_P(Conformance, F1_a_send_is_delivered_after_the_writes_before_it_are_placed) {
+TEST_P(OverAFabric, F1_a_send_is_delivered_after_the_writes_before_it_are_placed) {
     ASSERT_NO_FATAL_FAILURE(connect());
     constexpr uint32_t kBytes = 256u << 10;
     std::memset(client_.at(0), 0x5a, kBytes);
@@ -49,7 +49,7 @@ TEST_P(Conformance, F1_a_send_is_delivered_after_the_writes_before_it_are_placed
     EXPECT_FALSE(client_.heard.done(2)) << "an unsignalled success is not reported";
 }
 
-TEST_P(Conformance, F1_a_completed_write_is_in_the_peers_memory) {
+TEST_P(OverAFabric, F1_a_completed_write_is_in_the_peers_memory) {
     ASSERT_NO_FATAL_FAILURE(connect());
     client_.fill(0, "one-sided");
     ASSERT_EQ(client_.write(1, 0, 9, server_.remote(500)), Code::kOk);
@@ -62,7 +62,7 @@ TEST_P(Conformance, F1_a_completed_write_is_in_the_peers_memory) {
 
 // The target completes a request without data with an empty WRITE with Immediate, and fences a connection
 // with an empty plain WRITE.
-TEST_P(Conformance, F1_empty_writes_need_no_region_and_stay_in_order) {
+TEST_P(OverAFabric, F1_empty_writes_need_no_region_and_stay_in_order) {
     ASSERT_NO_FATAL_FAILURE(connect());
     client_.fill(0, "before");
     ASSERT_EQ(server_.receive(7, 100, 0), Code::kOk);
@@ -80,7 +80,7 @@ TEST_P(Conformance, F1_empty_writes_need_no_region_and_stay_in_order) {
     EXPECT_EQ(server_.text(500, 6), "before");
 }
 
-TEST_P(Conformance, F1_a_read_sees_the_write_before_it) {
+TEST_P(OverAFabric, F1_a_read_sees_the_write_before_it) {
     ASSERT_NO_FATAL_FAILURE(connect());
     client_.fill(0, "there and back");
     ASSERT_EQ(client_.write(1, 0, 14, server_.remote(0), false), Code::kOk);
@@ -90,7 +90,7 @@ TEST_P(Conformance, F1_a_read_sees_the_write_before_it) {
     EXPECT_EQ(client_.text(1000, 14), "there and back");
 }
 
-TEST_P(Conformance, F1_data_is_gathered_from_and_scattered_to_segments_in_order) {
+TEST_P(OverAFabric, F1_data_is_gathered_from_and_scattered_to_segments_in_order) {
     if (caps().segments_max < 2) GTEST_SKIP() << "one segment per request";
     options_.receive_segments = 2;
     ASSERT_NO_FATAL_FAILURE(connect());
@@ -112,7 +112,7 @@ TEST_P(Conformance, F1_data_is_gathered_from_and_scattered_to_segments_in_order)
     EXPECT_EQ(client_.text(300, 8), "abcdefgh");
 }
 
-TEST_P(Conformance, F1_completions_arrive_in_posting_order_whichever_request_is_slowest) {
+TEST_P(OverAFabric, F1_completions_arrive_in_posting_order_whichever_request_is_slowest) {
     ASSERT_NO_FATAL_FAILURE(connect());
     ASSERT_EQ(server_.receive(1, 0, 8), Code::kOk);
     ASSERT_EQ(client_.read(10, 0, 512u << 10, server_.remote(0)), Code::kOk);
@@ -122,7 +122,7 @@ TEST_P(Conformance, F1_completions_arrive_in_posting_order_whichever_request_is_
     for (uint64_t i = 0; i < 3; ++i) EXPECT_EQ(client_.heard.completions[i].cookie, 10 + i);
 }
 
-TEST_P(Conformance, F1_reads_beyond_the_depth_wait) {
+TEST_P(OverAFabric, F1_reads_beyond_the_depth_wait) {
     options_.read_depth = 2;
     ASSERT_NO_FATAL_FAILURE(connect());
     for (uint32_t i = 0; i < 1000; ++i) std::memcpy(server_.at(i * 4), &i, 4);
@@ -131,7 +131,7 @@ TEST_P(Conformance, F1_reads_beyond_the_depth_wait) {
     EXPECT_EQ(std::memcmp(client_.at(0), server_.at(0), 200), 0);
 }
 
-TEST_P(Conformance, F1_write_immediate_consumes_a_receive_and_carries_its_value_after_its_data) {
+TEST_P(OverAFabric, F1_write_immediate_consumes_a_receive_and_carries_its_value_after_its_data) {
     if (!caps().write_immediate) GTEST_SKIP() << "no WRITE with immediate here";
     ASSERT_NO_FATAL_FAILURE(connect());
     client_.fill(0, "immediately");
@@ -152,7 +152,7 @@ TEST_P(Conformance, F1_write_immediate_consumes_a_receive_and_carries_its_value_
     EXPECT_EQ(client_.heard.find(2)->kind, CompletionKind::kWrite);
 }
 
-TEST_P(Conformance, F1_empty_messages_and_transfers_complete) {
+TEST_P(OverAFabric, F1_empty_messages_and_transfers_complete) {
     ASSERT_NO_FATAL_FAILURE(connect());
     ASSERT_EQ(server_.receive(1, 0, 16), Code::kOk);
     ASSERT_EQ(client_.post({.op = Op::kWrite, .cookie = 2, .remote = server_.remote(0)}, {}), Code::kOk);
@@ -163,7 +163,7 @@ TEST_P(Conformance, F1_empty_messages_and_transfers_complete) {
     for (uint64_t cookie : {2, 3, 4}) EXPECT_EQ(client_.heard.status(cookie), CompletionStatus::kOk);
 }
 
-TEST_P(Conformance, F2_an_inlined_payload_may_be_changed_as_soon_as_post_returns) {
+TEST_P(OverAFabric, F2_an_inlined_payload_may_be_changed_as_soon_as_post_returns) {
     ASSERT_NO_FATAL_FAILURE(connect());
     ASSERT_GE(client_.connection->limits().inline_max, 64u);
     std::byte stack[64];  // not registered: lkeys are not checked
@@ -176,7 +176,7 @@ TEST_P(Conformance, F2_an_inlined_payload_may_be_changed_as_soon_as_post_returns
     EXPECT_EQ(server_.text(0, 64), std::string(64, 'a'));
 }
 
-TEST_P(Conformance, F2_an_unsignalled_failure_is_reported) {
+TEST_P(OverAFabric, F2_an_unsignalled_failure_is_reported) {
     ASSERT_NO_FATAL_FAILURE(connect());
     RemoteAddress wrong = server_.remote(0);
     wrong.rkey ^= 0x5aa55aa5;
@@ -185,7 +185,7 @@ TEST_P(Conformance, F2_an_unsignalled_failure_is_reported) {
     EXPECT_EQ(client_.heard.status(9), CompletionStatus::kRemoteAccess);
 }
 
-TEST_P(Conformance, F3_a_send_waits_for_a_receive) {
+TEST_P(OverAFabric, F3_a_send_waits_for_a_receive) {
     ASSERT_NO_FATAL_FAILURE(connect());
     client_.fill(0, "patience");
     ASSERT_EQ(client_.send(1, 0, 8), Code::kOk);
@@ -197,7 +197,7 @@ TEST_P(Conformance, F3_a_send_waits_for_a_receive) {
     EXPECT_EQ(server_.text(64, 8), "patience");
 }
 
-TEST_P(Conformance, F3_a_waiting_send_does_not_block_the_requests_of_the_peer) {
+TEST_P(OverAFabric, F3_a_waiting_send_does_not_block_the_requests_of_the_peer) {
     // The peer posts its receive only after its own READ. If a waiting SEND blocked other requests, that
     // would be a deadlock.
     ASSERT_NO_FATAL_FAILURE(connect());
@@ -212,7 +212,7 @@ TEST_P(Conformance, F3_a_waiting_send_does_not_block_the_requests_of_the_peer) {
     ASSERT_TRUE(wait([&] { return client_.heard.done(1) && server_.heard.done(3); }));
 }
 
-TEST_P(Conformance, F7_a_full_send_queue_refuses_all_of_a_batch_and_recovers) {
+TEST_P(OverAFabric, F7_a_full_send_queue_refuses_all_of_a_batch_and_recovers) {
     options_.send_depth = 8;
     ASSERT_NO_FATAL_FAILURE(connect());
     Segment one = client_.segment(0, 4);
@@ -229,7 +229,7 @@ TEST_P(Conformance, F7_a_full_send_queue_refuses_all_of_a_batch_and_recovers) {
     ASSERT_TRUE(wait([&] { return client_.heard.completions.size() == 8; }));
 }
 
-TEST_P(Conformance, F7_a_full_receive_queue_refuses_all_of_a_batch) {
+TEST_P(OverAFabric, F7_a_full_receive_queue_refuses_all_of_a_batch) {
     options_.receive_depth = 4;
     ASSERT_NO_FATAL_FAILURE(connect());
     Segment one = server_.segment(0, 4);
@@ -239,7 +239,7 @@ TEST_P(Conformance, F7_a_full_receive_queue_refuses_all_of_a_batch) {
     EXPECT_EQ(server_.connection->post_receives({batch.data(), 1}), Code::kOk);
 }
 
-TEST_P(Conformance, F7_requests_beyond_the_capabilities_are_refused_at_once) {
+TEST_P(OverAFabric, F7_requests_beyond_the_capabilities_are_refused_at_once) {
     ASSERT_NO_FATAL_FAILURE(connect());
     std::vector<Segment> many(options_.send_segments + 1, client_.segment(0, 1));
     if (many.size() > caps().segments_max) many.resize(caps().segments_max + 1, many[0]);

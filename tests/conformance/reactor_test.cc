@@ -8,7 +8,7 @@
 
 namespace wss::fabric::conformance {
 
-TEST_P(Conformance, a_reactor_whose_connections_are_idle_sleeps) {
+TEST_P(OverAFabric, a_reactor_whose_connections_are_idle_sleeps) {
     if (!world_->is_real()) GTEST_SKIP() << "no wall clock";
     ASSERT_NO_FATAL_FAILURE(connect());
     ASSERT_EQ(server_.receive(1, 0, 8), Code::kOk);
@@ -84,7 +84,7 @@ class Echo {
 
 }  // namespace
 
-TEST_P(Conformance, two_sleeping_reactors_never_miss_a_message) {
+TEST_P(OverAFabric, two_sleeping_reactors_never_miss_a_message) {
     if (!world_->is_real()) GTEST_SKIP() << "no threads";
     const int rounds =
         world_->cycles() / 2;  // each puts both to sleep: milliseconds where the device is emulated
@@ -226,7 +226,7 @@ class Mixture {
 
 }  // namespace
 
-TEST_P(Conformance, a_hundred_megabytes_of_random_operations_match_a_model) {
+TEST_P(OverAFabric, a_hundred_megabytes_of_random_operations_match_a_model) {
     uint64_t seed = Random::entropy();
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     const uint64_t total = world_->is_real() ? 100u << 20 : 10u << 20;

@@ -3,9 +3,9 @@
 
 namespace wss::fabric::conformance {
 
-INSTANTIATE_TEST_SUITE_P(Fabric, Conformance, testing::ValuesIn(registry()),
+INSTANTIATE_TEST_SUITE_P(Fabric, OverAFabric, testing::ValuesIn(registry()),
                          [](const auto& instance) { return instance.param.name; });
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Conformance);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(OverAFabric);
 
 static void equip(End& end, Fabric& fabric) {
     end.fabric = &fabric;
@@ -18,26 +18,26 @@ static void equip(End& end, Fabric& fabric) {
     for (std::byte byte : end.arena->bytes()) ASSERT_EQ(byte, std::byte{0}) << "allocated memory is zeroed";
 }
 
-void Conformance::SetUp() {
+void OverAFabric::SetUp() {
     world_ = GetParam().make();
     equip(client_, world_->client());
     equip(server_, world_->server());
 }
 
-void Conformance::TearDown() {
+void OverAFabric::TearDown() {
     if (world_ == nullptr) return;
     hang_up();
     kept_.reset();
     listener_.reset();
 }
 
-void Conformance::turn() {
+void OverAFabric::turn() {
     client_.poller->poll();
     server_.poller->poll();
     world_->advance();
 }
 
-void Conformance::listen() {
+void OverAFabric::listen() {
     address_ = world_->listen_address();
     Result<std::unique_ptr<Listener>> listener = server_.poller->listen(address_, *this);
     ASSERT_TRUE(listener) << listener.status().to_string();
@@ -45,14 +45,14 @@ void Conformance::listen() {
     address_ = listener_->address();
 }
 
-void Conformance::begin_connect(std::string_view data) {
+void OverAFabric::begin_connect(std::string_view data) {
     Result<std::unique_ptr<Connection>> connection =
         client_.poller->connect(address_, bytes_of(data), options_, client_.heard);
     ASSERT_TRUE(connection) << connection.status().to_string();
     client_.connection = std::move(*connection);
 }
 
-void Conformance::on_connect_request(std::unique_ptr<ConnectRequest> request) noexcept {
+void OverAFabric::on_connect_request(std::unique_ptr<ConnectRequest> request) noexcept {
     request_data_ = private_text(request->data());
     if (answer_ == Answer::kKeep) kept_ = std::move(request);
     if (answer_ == Answer::kReject) request->reject(bytes_of(answer_data_));
@@ -65,7 +65,7 @@ void Conformance::on_connect_request(std::unique_ptr<ConnectRequest> request) no
     ASSERT_TRUE(accepted) << accepted.to_string();
 }
 
-void Conformance::connect() {
+void OverAFabric::connect() {
     if (listener_ == nullptr) {
         ASSERT_NO_FATAL_FAILURE(listen());
     }
@@ -74,7 +74,7 @@ void Conformance::connect() {
         << client_.heard.why.to_string();
 }
 
-void Conformance::hang_up() {
+void OverAFabric::hang_up() {
     for (End* end : {&client_, &server_})
         if (end->connection != nullptr && !end->heard.over()) end->connection->close();
     for (End* end : {&client_, &server_}) {

@@ -136,7 +136,7 @@ struct End {
     }
 };
 
-class Conformance : public testing::TestWithParam<FabricUnderTest>, protected ListenHandler {
+class OverAFabric : public testing::TestWithParam<FabricUnderTest>, protected ListenHandler {
   protected:
     void SetUp() override;
     void TearDown() override;

@@ -15,7 +15,7 @@ NEED_HOSTS = ("a_connection_tries_every_address_of_a_name", "a_fabric_can_be_ope
 # rxe completes a WRITE or READ before its poster can check it, so a region cannot be revoked during it (tests/system/test_fabric_verbs.py).
 NOT_ON_RXE = ("*F4_a_region_revoked_during_writes_is_not_written_again*", "*F4_revoking_a_region_ends_the_reads_in_flight*")
 
-QUICK = "Fabric/Refusal.*:*.F1_*:*.F6_*"  # access rights, order, lost peers
+QUICK = "Fabric/WithAccessRights.*:*.F1_*:*.F6_*"  # access rights, order, lost peers
 
 
 def pattern(kit: Kit, machine: Machine, address: str) -> str:
