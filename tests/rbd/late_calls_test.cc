@@ -9,7 +9,7 @@ namespace {
 
 using LateCalls = RbdTest;
 
-TEST_F(LateCalls, request_fails_after_osd_timeout_and_not_before) {
+TEST_F(LateCalls, fail_a_request_after_osd_timeout_and_not_before) {
     open();
     ceph_.hold(0, kObject);
     const Io& request = way().write(0, 'a');
@@ -20,7 +20,7 @@ TEST_F(LateCalls, request_fails_after_osd_timeout_and_not_before) {
     EXPECT_EQ(request.error, ETIMEDOUT);
 }
 
-TEST_F(LateCalls, write_that_timed_out_does_not_undo_a_later_one) {
+TEST_F(LateCalls, of_a_write_that_timed_out_do_not_undo_a_later_one) {
     open();
     ceph_.hold(0, kObject);
     const Io& first = way().write(0, 'a');
@@ -36,7 +36,7 @@ TEST_F(LateCalls, write_that_timed_out_does_not_undo_a_later_one) {
     EXPECT_EQ(ceph_.read(0, 1), "b");
 }
 
-TEST_F(LateCalls, read_waits_for_a_write_that_timed_out) {
+TEST_F(LateCalls, of_a_write_that_timed_out_make_a_read_wait) {
     open();
     ceph_.hold(0, kObject);
     way().write(0, 'a');
@@ -50,7 +50,7 @@ TEST_F(LateCalls, read_waits_for_a_write_that_timed_out) {
     EXPECT_EQ(reader.error, 0);
 }
 
-TEST_F(LateCalls, request_behind_a_silent_call_fails_after_osd_timeout) {
+TEST_F(LateCalls, fail_a_request_behind_them_after_osd_timeout) {
     open();
     ceph_.hold(0, kObject);
     way().write(0, 'a');
@@ -63,7 +63,7 @@ TEST_F(LateCalls, request_behind_a_silent_call_fails_after_osd_timeout) {
     EXPECT_EQ(ceph_.held().size(), 1u);
 }
 
-TEST_F(LateCalls, silent_object_does_not_delay_requests_for_other_objects) {
+TEST_F(LateCalls, to_a_silent_object_do_not_delay_requests_for_other_objects) {
     open();
     ceph_.hold(0, kObject);
     const Io& long_one = way().write(0, 'a', 3 * kObject);
@@ -78,7 +78,7 @@ TEST_F(LateCalls, silent_object_does_not_delay_requests_for_other_objects) {
 
 // Initiators repeat failed requests. Each attempt waits for the first calls and uses no further call of
 // librbd.
-TEST_F(LateCalls, repeated_reads_of_a_silent_object_leave_calls_for_other_objects) {
+TEST_F(LateCalls, of_repeated_reads_of_a_silent_object_leave_calls_for_other_objects) {
     open();
     ceph_.hold(0, kObject);
     for (int round = 0; round < 40; ++round) {
@@ -92,7 +92,7 @@ TEST_F(LateCalls, repeated_reads_of_a_silent_object_leave_calls_for_other_object
     EXPECT_TRUE(elsewhere.is_done);
 }
 
-TEST_F(LateCalls, more_silent_requests_than_a_queue_has_calls_do_not_block_others) {
+TEST_F(LateCalls, of_more_silent_requests_than_a_queue_has_calls_do_not_block_others) {
     open("osd_timeout=60");
     ceph_.hold(0, 32 * kObject);
     for (uint64_t i = 0; i < 300; ++i) way().read(i % 32 * kObject);

@@ -138,7 +138,7 @@ TEST_F(Loss, by_a_resize_to_zero_releases_the_lock) {
 }
 
 // The volume could not follow it, because it has whole blocks.
-TEST_F(Loss, of_an_image_that_is_smaller_than_one_block) {
+TEST_F(Loss, is_the_end_of_an_image_that_becomes_smaller_than_one_block) {
     block_ = 4096;
     open();
     ceph_.resize(4096);

@@ -23,14 +23,14 @@ std::vector<uint32_t> homes_of(const PlacedQuery& query) {
     return homes;
 }
 
-TEST(AffinityFigure, the_first_node_is_home_of_its_share_and_the_others_share_the_rest) {
+TEST(AffinityFigure, makes_the_first_node_home_of_its_share_and_lets_the_others_share_the_rest) {
     EXPECT_EQ(homes_of(place_trace(trace_of(1600), kNodes, 16, 70, 0)),
               (std::vector<uint32_t>{70, 10, 10, 10}));
     EXPECT_EQ(homes_of(place_trace(trace_of(1600), kNodes, 16, 100, 0)),
               (std::vector<uint32_t>{100, 0, 0, 0}));
 }
 
-TEST(AffinityFigure, operators_contain_every_access_of_the_trace_in_order) {
+TEST(AffinityFigure, has_operators_with_every_access_of_the_trace_in_order) {
     IoTrace trace = trace_of(1003);
     PlacedQuery query = place_trace(trace, kNodes, 16, 40, 20);
     ASSERT_EQ(query.operators.size(), 63u);

@@ -20,7 +20,7 @@ void expect_within(const IoTrace& trace, uint64_t span) {
     }
 }
 
-TEST(IoTrace, accesses_of_a_file_wrap_around_or_are_refused) {
+TEST(IoTrace, of_a_file_stays_within_the_storage_or_is_refused) {
     char path[] = "/tmp/wss-trace-XXXXXX";
     ::close(mkstemp(path));
     std::ofstream(path) << "R 0 0 4096\nW 1 1048576 65536\n";
@@ -33,7 +33,7 @@ TEST(IoTrace, accesses_of_a_file_wrap_around_or_are_refused) {
     ::unlink(path);
 }
 
-TEST(IoTrace, generated_pages_exist_or_the_storage_is_refused) {
+TEST(IoTrace, that_is_generated_stays_within_the_storage_or_is_refused) {
     const auto trace = make_q3_trace(kPage, 64 * kPage, 1000, 1);
     ASSERT_TRUE(trace) << trace.status().to_string();
     expect_within(*trace, 64 * kPage);
