@@ -104,7 +104,7 @@ TEST_F(WithTwoProcesses, writes_wait_for_the_last_process_after_it_was_disconnec
 }
 
 // The other process served the volume before the first one took its disk, and is cut off from the disk.
-class CutOff : public WithTwoProcesses {
+class WithAProcessCutOff : public WithTwoProcesses {
   protected:
     void SetUp() override {
         WithTwoProcesses::SetUp();
@@ -150,14 +150,14 @@ class CutOff : public WithTwoProcesses {
     }
 };
 
-TEST_F(CutOff, a_former_process_does_not_replace_one_that_was_killed_and_restarted) {
+TEST_F(WithAProcessCutOff, a_former_process_does_not_replace_one_that_was_killed_and_restarted) {
     serve();
     end_first();
     start_first(holder(3));
     expect_served();
 }
 
-TEST_F(CutOff, a_former_process_is_not_used_by_a_restarted_target) {
+TEST_F(WithAProcessCutOff, a_former_process_is_not_used_by_a_restarted_target) {
     serve();
     world_.cut(node_, storage_node_);
     restart_target();
@@ -169,7 +169,7 @@ TEST_F(CutOff, a_former_process_is_not_used_by_a_restarted_target) {
     expect_served();
 }
 
-TEST_F(CutOff, a_former_process_is_not_used_by_a_target_that_restarts_before_the_last_process) {
+TEST_F(WithAProcessCutOff, a_former_process_is_not_used_by_a_target_that_restarts_before_the_last_process) {
     for (const cache::Policy policy : {cache::Policy::kThrough, cache::Policy::kBack}) {
         SCOPED_TRACE(std::string(cache::to_string(policy)));
         if (policy == cache::Policy::kThrough)
@@ -191,7 +191,7 @@ TEST_F(CutOff, a_former_process_is_not_used_by_a_target_that_restarts_before_the
     expect_served();
 }
 
-TEST_F(CutOff, a_former_process_that_has_not_detected_its_loss_receives_no_writes) {
+TEST_F(WithAProcessCutOff, a_former_process_that_has_not_detected_its_loss_receives_no_writes) {
     serve();
     other_disk_.suspend(false);
     leave_dirty();
@@ -203,7 +203,8 @@ TEST_F(CutOff, a_former_process_that_has_not_detected_its_loss_receives_no_write
     EXPECT_EQ(other_disk_.writes(), 0u);
 }
 
-TEST_F(CutOff, a_process_that_has_not_detected_the_loss_of_its_disk_is_replaced_by_the_one_that_took_it) {
+TEST_F(WithAProcessCutOff,
+       a_process_that_has_not_detected_the_loss_of_its_disk_is_replaced_by_the_one_that_took_it) {
     disk_.succeed(holder(1));
     other_disk_.succeed(holder(2));
     start_engines(2);
@@ -229,7 +230,7 @@ TEST_F(WithTwoProcesses, a_restarted_target_serves_nothing_while_the_last_proces
     EXPECT_TRUE(until([&] { return dirty() == 0; }));
 }
 
-TEST_F(CutOff, a_former_process_does_not_replace_one_that_is_disconnected) {
+TEST_F(WithAProcessCutOff, a_former_process_does_not_replace_one_that_is_disconnected) {
     serve();
     end_first();
     start_first(holder(3));
@@ -249,7 +250,7 @@ TEST_F(CutOff, a_former_process_does_not_replace_one_that_is_disconnected) {
     EXPECT_EQ(other_->engine().counters().storage_errors, 0u);
 }
 
-TEST_F(CutOff, a_former_process_does_not_prevent_hits_while_the_last_one_is_away) {
+TEST_F(WithAProcessCutOff, a_former_process_does_not_prevent_hits_while_the_last_one_is_away) {
     serve();
     fill_all();
     end_first();
@@ -257,7 +258,7 @@ TEST_F(CutOff, a_former_process_does_not_prevent_hits_while_the_last_one_is_away
     EXPECT_EQ(run(0, Operation::kRead, 8), Outcome::kOk);
 }
 
-TEST_F(CutOff, requests_at_a_process_that_is_replaced_are_repeated) {
+TEST_F(WithAProcessCutOff, requests_at_a_process_that_is_replaced_are_repeated) {
     disk_.succeed(holder(1));
     other_disk_.succeed(holder(2));
     start_engines(2);
@@ -293,7 +294,7 @@ TEST_F(WithTwoProcesses, engines_do_not_acknowledge_a_waiting_write_after_the_di
 
 // The disk of the last process became smaller while the process was away. The other process had the disk
 // before, and has not noticed that it lost it.
-class WithADiskShrunkWhileAway : public CutOff {
+class WithADiskShrunkWhileAway : public WithAProcessCutOff {
   protected:
     static constexpr uint64_t kLeft = kSectors / 2 * io::SimDisk::kSector;
 

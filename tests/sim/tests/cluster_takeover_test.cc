@@ -9,7 +9,7 @@ using initiator::Operation;
 using initiator::Outcome;
 
 // Two processes of one chain of successors, like Ceph's storage processes with the same --join.
-class TakenOver : public WithStorageElsewhere {
+class AfterATakeover : public WithStorageElsewhere {
   protected:
     static constexpr io::Succession kFirst = holder(1), kSecond = holder(2);
     // The first process serves the volume, and its disk lacks the engines' dirty data.
@@ -36,14 +36,14 @@ class TakenOver : public WithStorageElsewhere {
     }
 };
 
-TEST_F(TakenOver, a_volume_continues_with_the_process_that_took_its_disk_and_joined_earlier) {
+TEST_F(AfterATakeover, a_volume_continues_with_the_process_that_took_its_disk_and_joined_earlier) {
     serve();
     start_other_storage();
     lose();
     expect_home();
 }
 
-TEST_F(TakenOver, a_volume_waits_for_the_process_that_took_its_disk) {
+TEST_F(AfterATakeover, a_volume_waits_for_the_process_that_took_its_disk) {
     serve();
     lose();
     world_.run_for(from_s(3));
@@ -53,7 +53,7 @@ TEST_F(TakenOver, a_volume_waits_for_the_process_that_took_its_disk) {
     expect_home();
 }
 
-TEST_F(TakenOver, commands_that_the_former_process_failed_are_completed_by_the_one_that_took_its_disk) {
+TEST_F(AfterATakeover, commands_that_the_former_process_failed_are_completed_by_the_one_that_took_its_disk) {
     disk_.succeed(kFirst);
     other_disk_.succeed(kSecond);
     world_.run_for(from_s(1));  // the report arrives
@@ -64,7 +64,7 @@ TEST_F(TakenOver, commands_that_the_former_process_failed_are_completed_by_the_o
     EXPECT_EQ(clients_[0]->last_outcome(), Outcome::kOk);
 }
 
-TEST_F(TakenOver, a_restarted_target_accepts_the_process_that_took_the_disk_from_the_last_one) {
+TEST_F(AfterATakeover, a_restarted_target_accepts_the_process_that_took_the_disk_from_the_last_one) {
     disk_.succeed(kFirst);
     other_disk_.succeed(kSecond);
     crash_target_with_dirty_lines();
@@ -76,7 +76,7 @@ TEST_F(TakenOver, a_restarted_target_accepts_the_process_that_took_the_disk_from
     expect_home();
 }
 
-TEST_F(TakenOver, flushes_do_not_fail_for_lines_that_the_former_process_did_not_destage) {
+TEST_F(AfterATakeover, flushes_do_not_fail_for_lines_that_the_former_process_did_not_destage) {
     disk_.succeed(kFirst);
     other_disk_.succeed(kSecond);
     start_engines(2);
@@ -96,7 +96,7 @@ TEST_F(TakenOver, flushes_do_not_fail_for_lines_that_the_former_process_did_not_
     EXPECT_TRUE(until([&] { return dirty() == 0; }));
 }
 
-TEST_F(TakenOver, a_volume_waits_until_the_process_that_took_its_disk_can_serve_it) {
+TEST_F(AfterATakeover, a_volume_waits_until_the_process_that_took_its_disk_can_serve_it) {
     serve();
     other_disk_.suspend(true);
     start_other_storage();
@@ -108,7 +108,7 @@ TEST_F(TakenOver, a_volume_waits_until_the_process_that_took_its_disk_can_serve_
 }
 
 // An operator changes rs:NAME in the configuration to the image itself.
-TEST_F(TakenOver, a_target_does_not_destage_lines_for_a_storage_process_to_storage_of_its_own) {
+TEST_F(AfterATakeover, a_target_does_not_destage_lines_for_a_storage_process_to_storage_of_its_own) {
     crash_target_with_dirty_lines();
     disk_.refuse(false);
     storage_node_.crash();
@@ -129,7 +129,7 @@ TEST_F(TakenOver, a_target_does_not_destage_lines_for_a_storage_process_to_stora
 }
 
 // The target opens its other volumes slowly. No process can join before that ends.
-class SlowStart : public TakenOver {
+class SlowStart : public AfterATakeover {
   protected:
     void restart_target_in(Nanoseconds opening) {
         node_.crash();
@@ -169,7 +169,7 @@ TEST_F(SlowStart, does_not_shorten_the_wait_for_the_last_process) {
 }
 
 // The process that reported the loss is gone, and the other owner has returned the disk.
-class ReportBeforeRestart : public TakenOver {
+class ReportBeforeRestart : public AfterATakeover {
   protected:
     void report_and_restart(const std::function<void()>& stop_target) {
         serve();
@@ -211,7 +211,7 @@ TEST_F(ReportBeforeRestart, does_not_exclude_the_process_that_took_the_disk_from
 }
 
 // The owner in between need not be a target, and it leaves no trace.
-TEST_F(TakenOver, a_volume_is_lost_if_another_owner_may_have_had_the_disk_in_between) {
+TEST_F(AfterATakeover, a_volume_is_lost_if_another_owner_may_have_had_the_disk_in_between) {
     serve(holder(3, 3));
     start_other_storage();
     lose();
@@ -219,7 +219,7 @@ TEST_F(TakenOver, a_volume_is_lost_if_another_owner_may_have_had_the_disk_in_bet
 }
 
 // The process with place 2 took the disk, but failed or was killed before it joined.
-TEST_F(TakenOver, a_volume_continues_with_a_process_that_took_its_disk_from_one_that_never_joined) {
+TEST_F(AfterATakeover, a_volume_continues_with_a_process_that_took_its_disk_from_one_that_never_joined) {
     constexpr io::Succession kThird = holder(3);
     serve(kThird);
     lose();
@@ -228,7 +228,7 @@ TEST_F(TakenOver, a_volume_continues_with_a_process_that_took_its_disk_from_one_
     expect_home();
 }
 
-TEST_F(TakenOver, a_volume_does_not_return_to_a_process_that_preceded_the_one_that_lost_its_disk) {
+TEST_F(AfterATakeover, a_volume_does_not_return_to_a_process_that_preceded_the_one_that_lost_its_disk) {
     disk_.succeed(kSecond);
     other_disk_.succeed(kFirst);
     crash_target_with_dirty_lines();
@@ -240,7 +240,7 @@ TEST_F(TakenOver, a_volume_does_not_return_to_a_process_that_preceded_the_one_th
 }
 
 // The other process may have got the disk from an unknown owner before the last process had it.
-TEST_F(TakenOver, a_restarted_target_prefers_the_last_process_to_others_that_have_joined) {
+TEST_F(AfterATakeover, a_restarted_target_prefers_the_last_process_to_others_that_have_joined) {
     disk_.succeed(kFirst);
     other_disk_.succeed(kOfAnotherSeries);
     crash_target_with_dirty_lines();
@@ -250,7 +250,7 @@ TEST_F(TakenOver, a_restarted_target_prefers_the_last_process_to_others_that_hav
     expect_lost();
 }
 
-TEST_F(TakenOver, a_volume_is_lost_if_the_process_that_took_its_disk_belongs_to_another_owner) {
+TEST_F(AfterATakeover, a_volume_is_lost_if_the_process_that_took_its_disk_belongs_to_another_owner) {
     serve();
     other_disk_.change_hands();
     lose();
@@ -258,7 +258,7 @@ TEST_F(TakenOver, a_volume_is_lost_if_the_process_that_took_its_disk_belongs_to_
     expect_lost();
 }
 
-TEST_F(TakenOver, a_volume_is_lost_if_no_process_reports_that_it_took_its_disk) {
+TEST_F(AfterATakeover, a_volume_is_lost_if_no_process_reports_that_it_took_its_disk) {
     serve();
     lose();
     expect_lost();
