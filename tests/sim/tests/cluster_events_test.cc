@@ -225,7 +225,7 @@ TEST_F(CacheCluster, reads_no_stale_storage_in_place_of_acknowledged_data_in_eng
     EXPECT_TRUE(membership().away.empty());
 }
 
-TEST_F(CacheCluster, does_not_undo_lost_sub_blocks_that_are_rewritten_when_their_engines_return) {
+TEST_F(CacheCluster, undoes_no_rewrite_of_lost_sub_blocks_when_their_engines_return) {
     ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
     isolate();
     EXPECT_EQ(run(Operation::kWrite, 1, 1), Outcome::kMediumError) << "the rest of the sub-block is away";
@@ -329,7 +329,7 @@ TEST_F(CacheCluster, destages_adjacent_dirty_lines_in_one_write) {
     for (uint64_t i = 0; i < 2 * kTogether; ++i) EXPECT_EQ(run(Operation::kRead, i * kLine), Outcome::kOk);
 }
 
-TEST_F(CacheCluster, writes_adjacent_lines_one_by_one_that_storage_does_not_accept_together) {
+TEST_F(CacheCluster, writes_adjacent_lines_that_storage_does_not_accept_together_one_by_one) {
     for (uint64_t i = 0; i < 4; ++i) ASSERT_EQ(run(Operation::kWrite, i * kLine), Outcome::kOk);
     disk_.fill(true);
     EXPECT_NE(run(Operation::kFlush), Outcome::kOk);

@@ -129,7 +129,7 @@ TEST(CacheIndex, never_evicts_a_line_in_use_or_dirty) {
     EXPECT_TRUE(bench.index.consistent());
 }
 
-TEST(CacheIndex, does_not_make_a_line_hot_that_was_loaded_ahead_of_a_sequential_reader) {
+TEST(CacheIndex, does_not_make_a_line_loaded_ahead_of_a_sequential_reader_hot) {
     Bench bench(1, 8);
     auto touch = [&](LineKey key, SubBlocks sub_blocks) {
         bench.with(key, sub_blocks, Access::kShared,

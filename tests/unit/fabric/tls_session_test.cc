@@ -268,7 +268,7 @@ TEST_F(TlsSessionOfKernel, reports_a_violation_of_the_protocol_by_a_peer_that_re
     EXPECT_EQ(SSL_get_shutdown(peer.get()), 0);
 }
 
-TEST_F(TlsSessionOfKernel, does_not_use_a_key_again_that_has_protected_all_that_it_may) {
+TEST_F(TlsSessionOfKernel, does_not_reuse_a_key_that_has_protected_all_that_it_may) {
     constexpr uint64_t kMax = 100'000;
     BEGIN_WITH_KERNEL(kMax);
     uint64_t sent = 0;

@@ -139,7 +139,7 @@ TEST_F(HttpConversation, changes_nothing_for_a_body_that_ends_early) {
 }
 
 // Headers that the library and a proxy in front of it might interpret differently.
-TEST_F(HttpConversation, refuses_a_request_with_an_ambiguous_end_that_could_hide_another) {
+TEST_F(HttpConversation, refuses_a_request_with_an_ambiguous_end_and_answers_none_that_is_hidden_in_it) {
     using namespace std::string_literals;
     const std::string hidden = "GET /api/v1/ping HTTP/1.1\r\n\r\n", length = std::to_string(hidden.size());
     for (const std::string& header : {"Content-Length : " + length + "\r\n",

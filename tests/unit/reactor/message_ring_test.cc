@@ -34,7 +34,7 @@ TEST(MessageRing, delivers_messages_once_and_in_order) {
     EXPECT_EQ(inbox.taken, sent);
 }
 
-TEST(MessageRing, does_not_return_a_message_again_that_is_taken_while_another_is_handled) {
+TEST(MessageRing, returns_a_message_that_is_taken_while_another_is_handled_only_once) {
     struct Nested {
         MessageRing<int>* ring = nullptr;
         std::vector<int> taken;

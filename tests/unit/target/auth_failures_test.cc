@@ -51,7 +51,7 @@ TEST(AuthFailures, of_other_names_and_sources_do_not_end_a_suspension) {
     EXPECT_GT(failures.suspended("10.0.0.1", "alice", now + from_s(1)), kNone);
 }
 
-TEST(AuthFailures, suspend_names_together_that_exceed_the_memory_of_a_source) {
+TEST(AuthFailures, suspend_names_that_exceed_the_memory_of_a_source_together) {
     AuthFailures failures;
     const Nanoseconds now = from_s(1000);
     for (size_t i = 0; i < kFailedNames; ++i) failures.failed("10.0.0.1", std::to_string(i), now);

@@ -79,7 +79,7 @@ TEST(StagingPool, does_not_free_buffers_in_use_at_the_end_of_a_connection) {
     EXPECT_TRUE(pool.take(1));
 }
 
-TEST(StagingPool, frees_buffers_at_once_whose_connection_ended_earlier) {
+TEST(StagingPool, frees_buffers_whose_connection_ended_earlier_at_once) {
     StagingPool pool = make(1);
     pool.named(100);
     pool.gone(100);

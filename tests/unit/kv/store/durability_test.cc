@@ -58,7 +58,7 @@ TEST(KvDurability, restores_a_prepared_transaction_for_termination) {
     EXPECT_EQ(bench.get("x") + bench.get("y"), "ab");
 }
 
-TEST(KvDurability, leaves_a_transaction_prepared_whose_commit_record_was_lost) {
+TEST(KvDurability, keeps_a_transaction_whose_commit_record_was_lost_prepared) {
     Bench bench(kSync);
     EXPECT_EQ(bench.prepare(10, {{"x", "a"}}), Answer::kPending);
     bench.persist();

@@ -373,7 +373,7 @@ TEST_F(IndexedStore, collects_superseded_versions_as_fast_as_they_are_written) {
     EXPECT_LT(bench.store->statistics().arena_used, used * 3 / 2);
 }
 
-TEST(IndexedSpill, removes_keys_from_the_index_that_are_evicted_to_disk) {
+TEST(IndexedSpill, removes_keys_that_are_evicted_to_disk_from_the_index) {
     Bench bench({.durability = Durability::kAsync, .window = from_ms(500)}, size_t{1} << 20);
     bench.store->expect_readers();
     const std::string value(2000, 'v');
