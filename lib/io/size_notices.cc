@@ -25,6 +25,8 @@ struct SizeNotices::State {
     uint64_t latest = 0;
     uint64_t known = UINT64_MAX;      // maximum size with which the first user begins
     uint64_t own_limit = UINT64_MAX;  // maximum size during the user's own resize
+    // The latest size that was read since that resize was seen to have taken effect; 0: none.
+    uint64_t read_since_effect = 0;
     uint64_t moment = 0,
              own_moment = 0;           // number of sizes of the user; its value when an own resize ended last
     std::array<uint64_t, 64> sizes{};  // the latest of them, by number
@@ -50,7 +52,9 @@ struct SizeNotices::State {
         reported = bytes;
         sizes[++moment % sizes.size()] = bytes;
     }
+    // A shrink may have taken effect even if it failed, so that a read may have found its size.
     void end_own() {
+        if (own_limit < reported) sizes[++moment % sizes.size()] = own_limit;
         set_reported(reported);
         own_moment = moment;
     }
@@ -164,6 +168,7 @@ bool SizeNotices::changed(uint64_t bytes, uint64_t moment) {
         state_->news.notify_one();
         return true;
     }
+    if (bytes == state_->own_limit || state_->read_since_effect != 0) state_->read_since_effect = bytes;
     if (state_->own_limit != UINT64_MAX && bytes >= std::min(state_->own_limit, state_->reported))
         return false;
     state_->latest = bytes;
@@ -177,6 +182,7 @@ bool SizeNotices::changed(uint64_t bytes, uint64_t moment) {
 void SizeNotices::limit_own(uint64_t bytes) {
     std::lock_guard lock(state_->m);
     state_->own_limit = bytes;
+    state_->read_since_effect = 0;
     state_->set_size();
 }
 
@@ -188,14 +194,21 @@ void SizeNotices::changed_own(uint64_t bytes) {
     state_->reported = state_->latest = bytes;
     state_->end_own();
     if (!pending || bytes < state_->lowest) state_->lowest = bytes;
+    // Others have shrunk the storage after the resize, before the user was notified that it has ended.
+    const uint64_t read = std::exchange(state_->read_since_effect, 0);
+    if (read != 0 && read < bytes) {
+        state_->latest = read;
+        state_->note(read);
+    }
     state_->set_size();
     if (state_->watched) state_->news.notify_one();
 }
 
 void SizeNotices::failed_own(uint64_t bytes) {
     std::lock_guard lock(state_->m);
-    state_->own_limit = UINT64_MAX;
     state_->end_own();
+    state_->own_limit = UINT64_MAX;
+    state_->read_since_effect = 0;
     state_->latest = bytes;
     state_->note(bytes);
     state_->set_size();

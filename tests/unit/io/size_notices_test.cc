@@ -175,6 +175,53 @@ TEST_F(OneUser, shrink_whose_read_began_before_the_end_of_its_own_change_is_repo
     EXPECT_EQ(user_.wait_for(2), (std::vector<Notice>{{32, 8}, {8, 32}}));
 }
 
+// The user must not grow before it has dropped its data beyond the end of the shrink.
+TEST_F(OneUser, shrink_whose_notice_is_in_progress_when_its_own_growth_ends_limits_the_size) {
+    user_.hold();
+    notices_.changed(4);
+    user_.wait_for(1);
+    notices_.limit_own(32);
+    notices_.changed_own(32);
+    EXPECT_EQ(notices_.size(), 4u);
+    EXPECT_TRUE(notices_.hides_growth());
+    user_.let_go();
+    EXPECT_EQ(user_.wait_for(3), (std::vector<Notice>{{16, 4}, {32, 4}, {4, 32}}));
+}
+
+// The storage has 32, then others shrink it to 24, then the user is notified that its growth has ended.
+TEST_F(OneUser, shrink_by_others_right_after_its_own_growth_is_reported) {
+    notices_.limit_own(32);
+    notices_.changed(32);
+    notices_.changed(24);
+    notices_.changed_own(32);
+    EXPECT_EQ(user_.wait_for(1), (std::vector<Notice>{{32, 24}}));
+    EXPECT_EQ(notices_.latest(), 24u);
+    EXPECT_EQ(notices_.size(), 24u);
+}
+
+TEST_F(OneUser, sizes_that_were_read_during_an_earlier_own_change_are_not_reported_after_a_later_one) {
+    for (const bool fails : {false, true}) {
+        notices_.limit_own(32);
+        notices_.changed(32);
+        notices_.changed(24);
+        fails ? notices_.failed_own(32) : notices_.changed_own(32);
+        user_.wait_for(1);
+        notices_.limit_own(64);
+        notices_.changed_own(64);
+        EXPECT_EQ(notices_.latest(), 64u);
+    }
+}
+
+TEST_F(OneUser, size_of_an_own_shrink_that_took_effect_and_failed_is_not_a_shrink_by_others) {
+    notices_.limit_own(8);
+    const uint64_t reading = notices_.moment();  // finds 8
+    notices_.failed_own(16);                     // others have enlarged the storage before its size was read
+    notices_.changed_own(24);
+    EXPECT_FALSE(notices_.changed(8, reading));
+    EXPECT_EQ(notices_.size(), 24u);
+    EXPECT_FALSE(notices_.hides_growth());
+}
+
 TEST_F(OneUser, resize_would_cut_off_a_growth_that_the_user_has_not_followed) {
     user_.hold();
     notices_.changed(32);

@@ -456,6 +456,8 @@ Status Client::resize(uint64_t bytes) {
         sizes_.unknown_own();
     // If the size is unknown, the limit stays until the next look shows the size.
     resizing_.store(now ? Resizing::kNo : Resizing::kUnknown);
+    // Sizes that others set meanwhile may have been read too early to be distinguished from this resize.
+    read_size();
     if (result >= 0) return Status::ok();
     if (!made) return made.within("rbd:" + options_.name());
     if (result == -EINVAL) WSS_TRY(check_object_map(bytes));
