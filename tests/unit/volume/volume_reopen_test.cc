@@ -180,13 +180,33 @@ TEST_F(OnSharedStorage, a_volume_adopts_a_size_that_its_storage_gets_during_a_re
     ASSERT_TRUE(create("a"));
     for (uint64_t bytes : {2 << 20, 512 << 10}) {
         shared_.changed(shared_.size, 0);
-        observer.meanwhile = [this, bytes] {
-            const uint64_t before = std::exchange(shared_.size, bytes);
-            shared_.changed(before, bytes);
+        const uint64_t before = shared_.size;
+        observer.meanwhile = [this, before, bytes] {
+            shared_.size = bytes;
+            EXPECT_FALSE(shared_.changed(before, bytes)) << "the notice is not repeated";
         };
         ASSERT_TRUE(reopen("a"));
+        EXPECT_TRUE(follows(before, bytes));
         EXPECT_EQ(set_->find("a")->size, bytes);
     }
+}
+
+// A command in flight delays the end of the old volume.
+TEST_F(OnSharedStorage, a_reopening_that_outlasts_its_command_leaves_a_part_its_size) {
+    make_set({.wait = from_ms(500)});
+    ASSERT_TRUE(create("a", 512 << 10));
+    others_resize(256 << 10);
+    shared_.changed(256 << 10, 0);
+    OpenVolume* old = set_->table(0).find(0);
+    old->hold();
+    shared_.left = 2 << 20;
+    EXPECT_EQ(reopen("a").code(), Code::kTimedOut);
+    old->release();
+    const Nanoseconds deadline = clock_.now() + io::test::kPatience;
+    while (set_->table(0).find(0) == nullptr && clock_.now() < deadline) reactor_.step();
+    for (int i = 0; i < 10; ++i) reactor_.step();
+    others_resize(3 << 20);
+    EXPECT_EQ(set_->find("a")->size, uint64_t{256 << 10});
 }
 
 TEST_F(OnSharedStorage, settings_made_during_a_reopening_take_effect) {
