@@ -448,8 +448,7 @@ bool VolumeSet::Begun::wait(const Options& options, const std::stop_token& stop)
 Status VolumeSet::wait_for(const std::string& what, const std::function<void(Done)>& start) {
     const auto begun = Begun::begin(start);
     Status status = end_of(*begun, what);
-    // A change that continues in the background also leaves volumes to retire, and a state to save. If no
-    // thread can be created for that, the next command does it.
+    // A change that continues in the background also leaves volumes to retire, and a state to save.
     if (begun->wait_for({}))
         retire();
     else

@@ -272,7 +272,8 @@ class VolumeSet {
     // Volumes that every reactor has released, until retire() releases them too.
     std::vector<std::shared_ptr<Volume>> retired_;
 
-    LateEnds late_ends_{options_.later};      // stopped before other members are destroyed
+    // Stopped before other members are destroyed.
+    LateEnds late_ends_{options_.later, !options_.turn};
     const std::shared_ptr<Notices> notices_;  // ended then, too
     // The last member, so that its thread ends first. begin() is called with change_m_ held.
     Repeater correct_later_{[this] {
