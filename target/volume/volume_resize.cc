@@ -52,6 +52,8 @@ struct VolumeSet::Resize {
     static Result<Resize> take_turn(VolumeSet& set, const std::string& name);
     Status plan(const VolumeSet& set, uint64_t to, bool is_following);
     Status resize_backend(uint64_t to);
+    Status record_growth(VolumeSet& set, uint64_t growing) const;
+    Status extend() const;
     Status enlarge(VolumeSet& set);
     Status storage_too_small(uint64_t has) const;
     void note_part() const;
@@ -246,27 +248,39 @@ Status VolumeSet::end_shrink(Resize& change) {
     return Status::ok();
 }
 
+Status VolumeSet::Resize::record_growth(VolumeSet& set, uint64_t growing) const {
+    std::lock_guard changing(set.change_m_);
+    if (!set.remember(*volume, [&](Known& known) { known.sizes.growing = growing; }))
+        return removed_meanwhile();
+    return set.save();
+}
+
+// The extension of a volume in memory takes the new memory first.
+Status VolumeSet::Resize::extend() const {
+    const std::span<std::byte> memory = volume->backend().memory();
+    if (volume->extension() == nullptr || memory.empty()) return Status::ok();
+    return volume->extension_->memory_grows(memory.first(std::min<size_t>(memory.size(), bytes)));
+}
+
 // Enlarges the storage. The state file records this first: if the target ends before it can save the result,
 // the next start gives the volume what the storage then has, up to the requested size.
 Status VolumeSet::Resize::enlarge(VolumeSet& set) {
-    auto record = [&](uint64_t growing) {
-        std::lock_guard changing(set.change_m_);
-        if (!set.remember(*volume, [&](Known& known) { known.sizes.growing = growing; }))
-            return removed_meanwhile();
-        return set.save();
-    };
-    Status enlarged = record(bytes);
+    Status enlarged = record_growth(set, bytes);
     if (enlarged)
         enlarged = resize_backend(bytes);
     else
         enlarged = enlarged.within("it was not changed");
+    if (enlarged) enlarged = check_wanted(set);
     // Before the volume grows, engines must drop the data that others' shrink has removed.
-    if (enlarged && volume->backend().hides_growth())
+    if (enlarged && (volume->backend().hides_growth() || volume->backend().limits().size < bytes))
         enlarged =
             failure(Code::kRefused,
                     "others have shrunk its storage meanwhile; the volume follows soon, then repeat this");
+    if (enlarged) enlarged = extend();
     if (enlarged || waits) return enlarged;
-    if (Status forgotten = record(0); !forgotten) log::error("{}", forgotten.to_string());
+    // The next start must not repeat a growth that has failed.
+    if (Status forgotten = record_growth(set, 0); !forgotten && forgotten.code() != Code::kClosed)
+        log::error("{}", forgotten.to_string());
     return enlarged;
 }
 
@@ -276,12 +290,10 @@ Status VolumeSet::grow(Resize& change) {
     if (!change.waits) change.enlarges = change.bytes > backend.limits().size;
     if (change.enlarges && change.follows)
         return failure(Code::kBusy, "its storage became smaller meanwhile");
-    if (change.enlarges) WSS_TRY(change.enlarge(*this));
-    std::span<std::byte> memory = backend.memory();
-    if (volume.extension() != nullptr && !memory.empty())
-        WSS_TRY(volume.extension_->memory_grows(memory.first(std::min<size_t>(memory.size(), change.bytes))));
+    WSS_TRY(change.enlarges ? change.enlarge(*this) : change.extend());
     const uint64_t whole = backend.limits().size / volume.block_size() * volume.block_size();
-    const bool is_all = change.bytes >= whole && !(change.follows && volume.part_ != 0);
+    const bool stays_part = volume.part_ != 0 && (change.follows || change.bytes <= volume.size());
+    const bool is_all = change.bytes >= whole && !stays_part;
     std::lock_guard changing(change_m_);
     RecordedSizes before;
     const bool there = remember(volume, [&](Known& known) {
@@ -410,9 +422,9 @@ Status VolumeSet::Resize::end_later(VolumeSet& set, const std::shared_ptr<Begun>
                        ended.to_string(), change.name, change.bytes);
     });
     if (begun) return failure(late.code(), "{}, continuing in the background", late.text());
-    return failure(late.code(),
-                   "{} ({}): data beyond the new end is no longer served; repeat wssctl volume resize {} {}",
-                   late.text(), begun.to_string(), name, bytes);
+    return failure(late.code(), "{} ({}){}; repeat wssctl volume resize {} {}", late.text(),
+                   begun.to_string(), shrink_to != 0 ? ": data beyond the new end is no longer served" : "",
+                   name, bytes);
 }
 
 // The target ended during a shrink. The storage may have been shrunk since, and others may use space that

@@ -92,11 +92,13 @@ Status VolumeSet::restore(const std::vector<VolumeOptions>& declared) {
             log::error("{}; it stays in {} and is not served; wssctl volume reopen {} tries again",
                        opened.to_string(), options_.state->path(), name);
     }
-    // The openings may have cancelled incomplete shrinks: save this.
-    const bool cut = std::any_of(stored->begin(), stored->end(),
-                                 [](const StoredVolume& volume) { return volume.sizes.cut_from != 0; });
+    // The openings may have cancelled incomplete shrinks, and ended growths: save this. Otherwise a later
+    // start would end them again, with the size that the storage has then.
+    const bool ended = std::any_of(stored->begin(), stored->end(), [](const StoredVolume& volume) {
+        return volume.sizes.cut_from != 0 || volume.sizes.growing != 0;
+    });
     std::lock_guard changing(change_m_);
-    if (cut) save_again();
+    if (ended) save_again();
     return Status::ok();
 }
 

@@ -2,7 +2,9 @@
 // A volume on storage that others can resize and take over, such as an image in a Ceph cluster.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cerrno>
+#include <list>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -137,6 +139,59 @@ TEST_F(OnSharedStorage, a_growth_whose_end_could_not_be_saved_is_continued_at_th
     EXPECT_EQ(set_->find("a")->size, uint64_t{3 << 20}) << "it covers all of its storage";
 }
 
+// It would end at each start until something else is saved, with the size that others have given the storage.
+TEST_F(OnSharedStorage, a_growth_that_a_start_has_ended_does_not_end_again_at_the_next_one) {
+    std::atomic<bool> fails = false;
+    const auto start = [&] {
+        set_.reset();
+        make_set({.state = locked(folder_.file("state.json")),
+                  .write = [&](const StateLock& state, const auto& volumes) {
+                      if (fails) return Status::from_errno(ENOSPC, "state file");
+                      if (!volumes.empty()) fails = volumes.front().sizes.growing != 0;
+                      return write_state_file(state, volumes);
+                  }});
+        ASSERT_TRUE(control([&] { return set_->restore(); }));
+    };
+    start();
+    ASSERT_TRUE(control([&] { return set_->create({.name = "a", .backend = "any"}); }));
+    shared_.refuses_resizes = true;
+    EXPECT_FALSE(resize("a", 2 << 20));
+    ASSERT_TRUE(control([&] { return set_->close_all(); }));
+    fails = false;
+    start();
+    EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 20});
+    fails = true;  // the target is killed
+    ASSERT_TRUE(control([&] { return set_->close_all(); }));
+    fails = false;
+    shared_.size = 2 << 20;
+    start();
+    EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 20}) << "a volume of run time keeps its size";
+}
+
+// The command has begun, and only its end in the background gives the volume what storage then has.
+TEST_F(OnSharedStorage, a_growth_that_outlasts_its_command_ends_when_a_thread_can_be_created_again) {
+    int attempts = 0;
+    std::list<std::jthread> threads;
+    make_set({.later = [&](LateEnds::Task task) {
+        if (attempts++ == 0) return Status(Code::kExhausted, "no thread");
+        threads.emplace_back(std::move(task));
+        return Status::ok();
+    }});
+    ASSERT_TRUE(create("a"));
+    shared_.silent = true;
+    const Status late = resize("a", 2 << 20);
+    EXPECT_EQ(late.code(), Code::kTimedOut);
+    EXPECT_NE(late.text().find("continuing in the background"), std::string::npos) << late.text();
+    shared_.silent = false;
+    const Nanoseconds deadline = clock_.now() + io::test::kPatience;
+    while (set_->find("a")->size != 2 << 20 && clock_.now() < deadline) reactor_.step();
+    EXPECT_EQ(set_->find("a")->size, uint64_t{2 << 20});
+    EXPECT_TRUE(await([&](VolumeSet::Done done) { set_->close_all_async(std::move(done)); }));
+    set_.reset();
+    threads.clear();
+    make_set({});
+}
+
 TEST_F(OnSharedStorage, a_growth_whose_notification_outlasts_its_limit_does_not_end_the_following) {
     make_set({.wait = from_ms(50)});
     ASSERT_TRUE(create("a"));
@@ -145,6 +200,8 @@ TEST_F(OnSharedStorage, a_growth_whose_notification_outlasts_its_limit_does_not_
     EXPECT_EQ(set_->find("a")->size, uint64_t{2 << 20});
     others_resize(3 << 20);
     EXPECT_EQ(set_->find("a")->size, uint64_t{3 << 20});
+    others_resize(1 << 20);
+    EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 20});
 }
 
 TEST_F(OnSharedStorage, a_refused_shrink_recommends_no_size_if_no_block_is_left) {
@@ -245,6 +302,21 @@ TEST_F(OnSharedStorage, a_partial_volume_resized_to_the_remaining_size_stays_par
     shared_.size = 256 << 10;
     ASSERT_TRUE(control([&] { return set_->resize("a", 256 << 10); }));
     others_resize(1 << 20);
+    EXPECT_EQ(set_->find("a")->size, uint64_t{256 << 10});
+}
+
+// The command changes nothing but the part: it confirms the size that others left.
+TEST_F(OnSharedStorage, a_partial_volume_whose_remaining_size_the_operator_confirms_keeps_that_size) {
+    make_set(
+        {.state = locked(folder_.file("state.json")), .write = [&](const StateLock&, const auto& volumes) {
+             return written_.push_back(volumes), Status::ok();
+         }});
+    ASSERT_TRUE(set_->restore());
+    ASSERT_TRUE(create("a", 512 << 10));
+    others_resize(256 << 10);
+    ASSERT_TRUE(resize("a", 256 << 10));
+    EXPECT_EQ(written_.back().front().sizes.part, uint64_t{256 << 10});
+    others_resize(2 << 20);
     EXPECT_EQ(set_->find("a")->size, uint64_t{256 << 10});
 }
 
@@ -373,7 +445,7 @@ TEST_F(WithoutSize, a_configured_volume_takes_all_of_its_storage_after_each_star
 TEST_F(OnSharedStorage, a_growth_during_a_pending_shrink_by_others_leaves_the_volume_on_all_of_its_storage) {
     EXPECT_TRUE(create("a"));
     shared_.offered = shared_.size = 512 << 10;
-    EXPECT_TRUE(resize("a", 2 << 20));
+    EXPECT_EQ(resize("a", 2 << 20).code(), Code::kRefused);
     shared_.offered = 0;
     others_resize(3 << 20);
     EXPECT_EQ(set_->find("a")->size, uint64_t{3 << 20});

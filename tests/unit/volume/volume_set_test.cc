@@ -265,6 +265,28 @@ TEST_F(Stepped, extensions_see_memory_grow_first_may_refuse_it_and_end_before_th
     EXPECT_EQ(log, (std::vector<std::string>{"made for a", "grows to 2 MiB", "grows to 32 MiB", "gone"}));
 }
 
+// The next start would repeat it.
+TEST_F(Stepped, a_growth_that_an_extension_refuses_does_not_stay_recorded) {
+    const io::test::TemporaryFolder folder;
+    std::vector<std::string> log;
+    uint64_t growing = 0;
+    reopen({.state = locked(folder.file("state.json")),
+            .extend = [&](const Volume&) -> Result<std::unique_ptr<Extension>> {
+                return std::unique_ptr<Extension>(std::make_unique<LoggingExtension>(log));
+            },
+            .write =
+                [&](const StateLock&, const auto& volumes) {
+                    if (!volumes.empty()) growing = volumes.front().sizes.growing;
+                    return Status::ok();
+                }});
+    ASSERT_TRUE(set_->restore());
+    ASSERT_TRUE(create("a"));
+    EXPECT_EQ(resize("a", 32 << 20).code(), Code::kExhausted);
+    EXPECT_EQ(growing, 0u);
+    ASSERT_TRUE(remove("a"));
+    set_.reset();
+}
+
 // --- blocking calls, reactors on their own threads
 
 class Threaded : public testing::Test {
