@@ -37,6 +37,7 @@
 
 namespace wss::volume {
 
+constexpr const char* kModelVolume = "a";
 constexpr uint64_t kModelBlock = 4096, kModelBlocks = 12;
 
 // An rbd image. A shrink removes blocks, and regrown blocks are 0.
@@ -66,7 +67,7 @@ class ModelBackend final : public io::Backend {
     std::optional<Status> late_resize() override;
     Status may_resize() override;
     bool hides_growth() const noexcept override { return notices_.hides_growth(); }
-    void watch_size(SizeChanged changed) override { notices_.watch(std::move(changed)); }
+    void watch_size(SizeChanged changed) override;
     bool lost() const noexcept override { return lost_; }
     std::string ownership() const override;
     bool is_shared() const override { return true; }
@@ -175,6 +176,7 @@ class SizeWorld {
     void end();
     void begin_volume();
     void restart();
+    void reconfigure();
     void while_it_does_not_run();
     void forget_unseen();
     Status write_file(const std::vector<StoredVolume>& volumes);
@@ -187,6 +189,7 @@ class SizeWorld {
     void storage_event();
     void client_event();
     void operator_event();
+    void set_access();
     void run_task();
     void report();
     void others_resize(uint64_t bytes);
@@ -221,7 +224,8 @@ class SizeWorld {
     ModelBackend* backend_ = nullptr;  // the newest
     std::unique_ptr<VolumeSet> set_;
     std::vector<StoredVolume> file_;
-    bool disk_full_ = false, is_saved_ = true, refuses_ = false, reporting_ = false, calm_ = false;
+    bool disk_full_ = false, is_saved_ = true, refuses_ = false, reporting_ = false, calm_ = false,
+         setting_ = false;
     Ending ending_ = Ending::kNo;
     std::deque<LateEnds::Task> tasks_;
     std::vector<std::stop_source*> running_;

@@ -35,6 +35,18 @@ Result<std::unique_ptr<io::Queue>> ModelBackend::open_queue(reactor::Reactor&) {
     return std::unique_ptr<io::Queue>(std::make_unique<IdleQueue>());
 }
 
+// The thread of the notices may be preempted before and after the user acts on one.
+void ModelBackend::watch_size(SizeChanged changed) {
+    if (!changed) return notices_.watch(std::move(changed));
+    notices_.watch([&world = world_, changed = std::move(changed)](uint64_t before, uint64_t after) {
+        if (!world.calm_ && world.chance(3)) world.let_happen();
+        if (world.dead()) return true;
+        const bool done = changed(before, after);
+        if (!world.calm_ && world.chance(3)) world.let_happen();
+        return done;
+    });
+}
+
 std::string ModelBackend::ownership() const {
     return std::to_string(world_.image_.owner);
 }
@@ -104,6 +116,7 @@ void ModelBackend::end(bool succeeded) {
     state_ = succeeded || is_known ? State::kNone : State::kUnknown;
     result_ = succeeded ? Status::ok() : Status(Code::kIo, "failed");
     looked_ = false;
+    read_size();
 }
 
 void ModelBackend::read_size() {
