@@ -61,7 +61,7 @@ bool take(const Json& object, const char* key, std::vector<std::string>& values)
     return AccessList::parse(values).is_ok();
 }
 
-void add_sizes(const RecordedSizes& sizes, Json& json) {
+void add_sizes(const RecordedSizes::Fields& sizes, Json& json) {
     if (sizes.resized != 0) json["resized"] = sizes.resized;
     if (sizes.part != 0) json["part"] = sizes.part;
     if (sizes.growing != 0) json["growing"] = sizes.growing;
@@ -71,14 +71,18 @@ void add_sizes(const RecordedSizes& sizes, Json& json) {
     if (!sizes.cut_ownership.empty()) json["cut_ownership"] = sizes.cut_ownership;
 }
 
-bool take_sizes(const Json& json, RecordedSizes& sizes) {
+bool take_sizes(const Json& json, RecordedSizes& into) {
+    RecordedSizes::Fields sizes;
     const auto take_if_there = [&](const char* key, auto& value) {
         return !json.contains(key) || take(json, key, value);
     };
-    return take_if_there("resized", sizes.resized) && take_if_there("part", sizes.part) &&
-           take_if_there("growing", sizes.growing) && take_if_there("shrinking", sizes.shrinking) &&
-           take_if_there("followed", sizes.followed) && take_if_there("cut_from", sizes.cut_from) &&
-           take_if_there("cut_ownership", sizes.cut_ownership);
+    const bool fine =
+        take_if_there("resized", sizes.resized) && take_if_there("part", sizes.part) &&
+        take_if_there("growing", sizes.growing) && take_if_there("shrinking", sizes.shrinking) &&
+        take_if_there("followed", sizes.followed) && take_if_there("cut_from", sizes.cut_from) &&
+        take_if_there("cut_ownership", sizes.cut_ownership);
+    into = RecordedSizes(std::move(sizes));
+    return fine;
 }
 
 Json to_json(const StoredVolume& volume) {
@@ -86,7 +90,7 @@ Json to_json(const StoredVolume& volume) {
               {"lun", volume.identity.lun},
               {"wwid", fmt::format("{:015x}", volume.identity.wwid)},
               {"declared", volume.options.declared}};
-    add_sizes(volume.sizes, json);
+    add_sizes(volume.sizes.fields(), json);
     if (volume.unmade) json["unmade"] = true;
     if (volume.deleted) json["deleted"] = true;
     if (volume.write_protected) json["write_protected"] = true;

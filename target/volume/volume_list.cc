@@ -31,7 +31,7 @@ static VolumeInfo info_of_closed(const Unopened::One& one) {
     return {.name = stored.options.name,
             .backend = stored.options.backend,
             .identity = stored.identity,
-            .size = stored.sizes.resized != 0 ? stored.sizes.resized : stored.options.size,
+            .size = stored.sizes.resized() != 0 ? stored.sizes.resized() : stored.options.size,
             .block_size = stored.options.block_size,
             .read_only = stored.options.read_only || stored.write_protected,
             .declared = stored.options.declared,

@@ -167,12 +167,10 @@ Status VolumeSet::LostVolume::save_for(const Record& made) {
     const bool there = set_.remember(*volume_, [&](Known& known) {
         before = known;
         const uint64_t bytes = made.volume->size(), configured = record_->options.size;
-        if (!made.keeps_size && made.part == 0 && made.volume->is_all_of(made.storage_bytes))
-            known.sizes.resized = 0;
-        else if (known.sizes.resized != 0 || (configured != 0 && configured != bytes))
-            known.sizes.resized = bytes;
-        // An incomplete shrink is dropped: others have since written the data that it would remove.
-        known.sizes.end_shrink();
+        const bool takes_any_size =
+            !made.keeps_size && made.part == 0 && made.volume->is_all_of(made.storage_bytes);
+        const bool is_resized = known.sizes.resized() != 0 || (configured != 0 && configured != bytes);
+        known.sizes.reopen(is_resized && !takes_any_size ? bytes : 0);
     });
     if (!there) return removed_meanwhile();
     Status saved = set_.save();

@@ -52,7 +52,7 @@ struct VolumeSet::Resize {
     static Result<Resize> take_turn(VolumeSet& set, const std::string& name);
     Status plan(const VolumeSet& set, uint64_t to, bool is_following);
     Status resize_backend(uint64_t to);
-    Status record_growth(VolumeSet& set, uint64_t growing) const;
+    Status record_growth(VolumeSet& set, bool begins) const;
     Status extend() const;
     Status enlarge(VolumeSet& set);
     Status storage_too_small(uint64_t has) const;
@@ -135,14 +135,14 @@ Status VolumeSet::Resize::plan(const VolumeSet& set, uint64_t to, bool is_follow
     const uint64_t size = volume->size(), backend_size = volume->backend().limits().size;
     std::lock_guard lock(set.m_);
     auto known = set.known_.find(name);
-    const bool shrinking = known != set.known_.end() && known->second.sizes.shrinking;
+    const bool shrinking = known != set.known_.end() && known->second.sizes.is_shrinking();
     if (bytes < size || shrinking) shrink_to = std::min(bytes, size);
     if (!follows && bytes < size && backend_size < bytes) return storage_too_small(backend_size);
     // An incomplete shrink is abandoned if others have resized the storage since, because it would destroy
     // their data.
     if (follows) return Status::ok();
     // During a shrink the backend may still have its former size, whatever it reports now.
-    const uint64_t pending = shrinking ? known->second.sizes.cut_from : 0;
+    const uint64_t pending = shrinking ? known->second.sizes.cut_from() : 0;
     if (pending != 0 && (backend_size == size || backend_size == pending))
         cut_from = pending;
     else if (shrink_to != 0 && shrink_to < std::min(size, backend_size) &&
@@ -172,13 +172,13 @@ Status VolumeSet::begin_shrink(const Resize& change) {
     if (is_wanted) change.volume->part_ = change.shrink_to;
     const bool there = remember(*change.volume, [&](Known& known) {
         before = known;
-        known.sizes.resized = change.shrink_to;  // the next start drops the data beyond it
-        known.sizes.growing = 0;
-        known.sizes.followed = change.follows && change.volume->part_ == 0;
-        if (is_wanted) known.sizes.part = change.shrink_to;
-        known.sizes.shrinking = true;
-        known.sizes.cut_from = change.cut_from;
-        known.sizes.cut_ownership = change.cut_from != 0 ? backend.ownership() : std::string();
+        // The next start drops the data beyond the new end.
+        known.sizes.begin_shrink(
+            {.to = change.shrink_to,
+             .followed = change.follows && change.volume->part_ == 0,
+             .part = is_wanted ? std::optional(change.shrink_to) : std::nullopt,
+             .cut_from = change.cut_from,
+             .cut_ownership = change.cut_from != 0 ? backend.ownership() : std::string()});
     });
     if (!there) return removed_meanwhile();
     Status saved = save();
@@ -230,9 +230,9 @@ Status VolumeSet::end_shrink(Resize& change) {
     change.note_part();
     const bool is_all = change.volume->part_ == 0;
     const bool there = remember(*change.volume, [&](Known& known) {
-        known.sizes.end_shrink();
-        known.sizes.resized = change.size_to_require(change.shrink_to, is_all);
-        if (!change.follows || is_all) known.sizes.part = change.volume->part_;
+        std::optional<uint64_t> part;
+        if (!change.follows || is_all) part = change.volume->part();
+        known.sizes.end_shrink(change.size_to_require(change.shrink_to, is_all), part);
     });
     if (!there) return removed_meanwhile();
     if (change.grows()) return Status::ok();
@@ -248,11 +248,11 @@ Status VolumeSet::end_shrink(Resize& change) {
     return Status::ok();
 }
 
-Status VolumeSet::Resize::record_growth(VolumeSet& set, uint64_t growing) const {
+Status VolumeSet::Resize::record_growth(VolumeSet& set, bool begins) const {
     std::lock_guard changing(set.change_m_);
-    if (!set.remember(*volume, [&](Known& known) { known.sizes.growing = growing; }))
-        return removed_meanwhile();
-    return set.save();
+    const bool there = set.remember(
+        *volume, [&](Known& known) { begins ? known.sizes.begin_growth(bytes) : known.sizes.fail_growth(); });
+    return there ? set.save() : removed_meanwhile();
 }
 
 // The extension of a volume in memory takes the new memory first.
@@ -265,7 +265,7 @@ Status VolumeSet::Resize::extend() const {
 // Enlarges the storage. The state file records this first: if the target ends before it can save the result,
 // the next start gives the volume what the storage then has, up to the requested size.
 Status VolumeSet::Resize::enlarge(VolumeSet& set) {
-    Status enlarged = record_growth(set, bytes);
+    Status enlarged = record_growth(set, true);
     if (enlarged)
         enlarged = resize_backend(bytes);
     else
@@ -279,7 +279,7 @@ Status VolumeSet::Resize::enlarge(VolumeSet& set) {
     if (enlarged) enlarged = extend();
     if (enlarged || waits) return enlarged;
     // The next start must not repeat a growth that has failed.
-    if (Status forgotten = record_growth(set, 0); !forgotten && forgotten.code() != Code::kClosed)
+    if (Status forgotten = record_growth(set, false); !forgotten && forgotten.code() != Code::kClosed)
         log::error("{}", forgotten.to_string());
     return enlarged;
 }
@@ -298,9 +298,9 @@ Status VolumeSet::grow(Resize& change) {
     RecordedSizes before;
     const bool there = remember(volume, [&](Known& known) {
         before = known.sizes;
-        known.sizes.resized = change.size_to_require(change.bytes, is_all);
-        known.sizes.growing = 0;
-        if (!change.follows) known.sizes.part = is_all ? 0 : change.bytes;
+        std::optional<uint64_t> part;
+        if (!change.follows) part = is_all ? 0 : change.bytes;
+        known.sizes.end_growth(change.size_to_require(change.bytes, is_all), part);
     });
     if (!there) return removed_meanwhile();
     Status saved = save();
@@ -431,19 +431,19 @@ Status VolumeSet::Resize::end_later(VolumeSet& set, const std::shared_ptr<Begun>
 // they have added, so a start never shrinks it. The shrink stays recorded, so that the operator can repeat
 // it, while the storage keeps its former size and owner.
 void VolumeSet::Record::check_cut(const io::Backend& backend) {
-    if (sizes.cut_from == 0) return;
+    if (sizes.cut_from() == 0) return;
     if (backend.limits().size == options.size)
         part = 0;  // the storage was shrunk, and the volume covers all of it
-    else if (!io::is_same_ownership(sizes.cut_ownership, backend.ownership()))
+    else if (!io::is_same_ownership(sizes.cut_ownership(), backend.ownership()))
         log::warning(
             "volume {}: another owner has had its storage since a shrink from {} to {} began: the storage is "
             "not shrunk, and data beyond the end is not served",
-            options.name, readable_size(sizes.cut_from), readable_size(options.size));
-    else if (backend.limits().size == sizes.cut_from)
+            options.name, readable_size(sizes.cut_from()), readable_size(options.size));
+    else if (backend.limits().size == sizes.cut_from())
         return log::warning(
             "volume {}: its storage has {}: a shrink to {} was incomplete when the target ended; data beyond "
             "the end is not served; wssctl volume resize {} {} shrinks the storage",
-            options.name, readable_size(sizes.cut_from), readable_size(options.size), options.name,
+            options.name, readable_size(sizes.cut_from()), readable_size(options.size), options.name,
             options.size);
     sizes.forget_cut();
 }
@@ -493,10 +493,7 @@ bool VolumeSet::storage_lost(const std::string& name, const Volume* volume, uint
     if (live != nullptr) {
         // The storage must no longer be shrunk: others write to it. Engines drop their data beyond the end.
         std::lock_guard changing(change_m_);
-        remember(*live, [](Known& known) {
-            known.sizes.forget_cut();
-            known.sizes.growing = 0;
-        });
+        remember(*live, [](Known& known) { known.sizes.lose(); });
         save_again();
     }
     if (live != nullptr)
@@ -552,9 +549,9 @@ bool VolumeSet::follow_backend(const std::string& name, const Volume* volume, ui
     if (before == 0 && !volume->takes_all_ && volume->fit(after) > size) part = size;
     // The storage had a size that proves an incomplete shrink of the operator, by whomever it was made.
     const uint64_t least = before == 0 ? after : std::min(before, after);
-    if (sizes.cut_from != 0 && !volume->is_less_than(least)) part = 0;
+    if (sizes.cut_from() != 0 && !volume->is_less_than(least)) part = 0;
     const uint64_t bytes = volume->fit(after);
-    if (bytes == size && !sizes.shrinking) {
+    if (bytes == size && !sizes.is_shrinking()) {
         following.note(after, Status::ok());
         return true;
     }

@@ -224,12 +224,12 @@ Status VolumeSet::make_volume(Record& record, std::unique_ptr<io::Backend> backe
     io::Limits limits = backend->limits();
     // The backend may be offering the larger size already. `follow` refuses it until the volume is made.
     if (record.at_most != 0) limits.size = std::min(limits.size, record.at_most);
-    WSS_TRY(fit_size(options, limits, record.sizes.growing));
+    WSS_TRY(fit_size(options, limits, record.sizes.growing()));
     if (record.part < options.size) record.part = 0;  // it has grown since that was recorded
     record.storage_bytes = limits.size;
     record.volume = closer_->make(options, record.identity, std::move(backend));
     if (record.write_protected) record.volume->read_only_.store(true, std::memory_order_relaxed);
-    record.volume->drops_from_ = record.sizes.shrinking ? record.sizes.resized : 0;
+    record.volume->drops_from_ = record.sizes.is_shrinking() ? record.sizes.resized() : 0;
     record.volume->part_ = record.part;
     if (record.part == 0 && !record.volume->is_all_of(limits.size))
         record.volume->part_ = record.volume->size();
@@ -309,17 +309,14 @@ void VolumeSet::serve(const RecordPtr& record, Done done) {
         }
         Known& known = known_[record->options.name];
         known.identity = record->identity;
-        if (record->sizes.cut_from == 0) known.sizes.forget_cut();
-        if (std::exchange(known.sizes.growing, 0) != 0) {
-            known.sizes.resized = record->volume->size();
-            known.sizes.part = record->volume->part();
-        }
+        if (record->sizes.cut_from() == 0) known.sizes.forget_cut();
+        known.sizes.open(record->volume->size(), record->volume->part());
         // `size=` may have been removed since.
-        if (!record->keeps_size && !known.sizes.shrinking && record->volume->part_ == 0 &&
+        if (!record->keeps_size && !known.sizes.is_shrinking() && record->volume->part_ == 0 &&
             record->volume->is_all_of(record->storage_bytes))
-            known.sizes.resized = 0;
+            known.sizes.require_no_size();
         known.unmade = false;
-        const bool was_shrinking = known.sizes.shrinking && known.sizes.cut_from == 0;
+        const bool was_shrinking = known.sizes.is_shrinking() && known.sizes.cut_from() == 0;
         lock.unlock();
         if (record->volume->lost())
             return notify_reactors(record->volume, {.change = Change::kAccess, .access = nobody()}, done);

@@ -15,8 +15,8 @@ static std::vector<VolumeOptions> as_opened(std::vector<VolumeOptions> declared,
         auto known = known_volumes.find(volume.name);
         if (known == known_volumes.end()) continue;
         const RecordedSizes& sizes = known->second.sizes;
-        if (sizes.resized != 0 && !(volume.size == 0 && sizes.followed)) {
-            volume.size = sizes.resized;
+        if (sizes.resized() != 0 && !(volume.size == 0 && sizes.followed())) {
+            volume.size = sizes.resized();
             how.have_size.insert(volume.name);
         }
         if (!known->second.unmade) volume.create = false;
@@ -26,13 +26,13 @@ static std::vector<VolumeOptions> as_opened(std::vector<VolumeOptions> declared,
 
 void VolumeSet::Record::restore(const Known& known) {
     sizes = known.sizes;
-    if (!keeps_size && sizes.followed) {
-        at_most = sizes.resized;
-    } else if (sizes.resized != 0) {
+    if (!keeps_size && sizes.followed()) {
+        at_most = sizes.resized();
+    } else if (sizes.resized() != 0) {
         // Others may have shrunk its storage. Its part stays that of the operator or of the configuration.
         if (options.declared)
-            part = sizes.part != 0 ? sizes.part : options.size > sizes.resized ? options.size : 0;
-        options.size = sizes.resized;
+            part = sizes.part() != 0 ? sizes.part() : options.size > sizes.resized() ? options.size : 0;
+        options.size = sizes.resized();
         grow = false;  // its storage had that size
     }
     if (!known.unmade) options.create = false;
@@ -95,7 +95,7 @@ Status VolumeSet::restore(const std::vector<VolumeOptions>& declared) {
     // The openings may have cancelled incomplete shrinks, and ended growths: save this. Otherwise a later
     // start would end them again, with the size that the storage has then.
     const bool ended = std::any_of(stored->begin(), stored->end(), [](const StoredVolume& volume) {
-        return volume.sizes.cut_from != 0 || volume.sizes.growing != 0;
+        return volume.sizes.cut_from() != 0 || volume.sizes.growing() != 0;
     });
     std::lock_guard changing(change_m_);
     if (ended) save_again();

@@ -50,7 +50,7 @@ class WhileAGrowthIsSaved : public OnSharedStorage {
     void SetUp() override {
         make_set({.state = locked(folder_.file("state.json")),
                   .write = [&](const StateLock&, const auto& volumes) {
-                      const bool is_over = !volumes.empty() && volumes.front().sizes.growing == 0;
+                      const bool is_over = !volumes.empty() && volumes.front().sizes.growing() == 0;
                       if (auto others = is_over ? std::exchange(others_, {}) : nullptr) others();
                       return Status::ok();
                   }});
@@ -120,7 +120,7 @@ TEST_F(OnSharedStorage, a_growth_whose_end_could_not_be_saved_is_continued_at_th
         set_.reset();
         make_set({.state = locked(folder_.file("state.json")),
                   .write = [&](const StateLock& state, const auto& volumes) {
-                      const bool is_begin = volumes.empty() || volumes.front().sizes.growing != 0;
+                      const bool is_begin = volumes.empty() || volumes.front().sizes.growing() != 0;
                       if (fails && !is_begin) return Status::from_errno(ENOSPC, "state file");
                       return write_state_file(state, volumes);
                   }});
@@ -147,7 +147,7 @@ TEST_F(OnSharedStorage, a_growth_that_a_start_has_ended_does_not_end_again_at_th
         make_set({.state = locked(folder_.file("state.json")),
                   .write = [&](const StateLock& state, const auto& volumes) {
                       if (fails) return Status::from_errno(ENOSPC, "state file");
-                      if (!volumes.empty()) fails = volumes.front().sizes.growing != 0;
+                      if (!volumes.empty()) fails = volumes.front().sizes.growing() != 0;
                       return write_state_file(state, volumes);
                   }});
         ASSERT_TRUE(control([&] { return set_->restore(); }));
@@ -315,7 +315,7 @@ TEST_F(OnSharedStorage, a_partial_volume_whose_remaining_size_the_operator_confi
     ASSERT_TRUE(create("a", 512 << 10));
     others_resize(256 << 10);
     ASSERT_TRUE(resize("a", 256 << 10));
-    EXPECT_EQ(written_.back().front().sizes.part, uint64_t{256 << 10});
+    EXPECT_EQ(written_.back().front().sizes.part(), uint64_t{256 << 10});
     others_resize(2 << 20);
     EXPECT_EQ(set_->find("a")->size, uint64_t{256 << 10});
 }
@@ -380,8 +380,8 @@ TEST_F(OnSharedStorage, a_shrink_of_its_storage_is_adopted_even_if_it_cannot_be_
     EXPECT_EQ(set_->find("a")->size, uint64_t{512 << 10});
     full = false;
     EXPECT_TRUE(follows(512 << 10, 2 << 20));
-    EXPECT_EQ(written_.back().front().sizes.resized, uint64_t{2 << 20});
-    EXPECT_FALSE(written_.back().front().sizes.shrinking);
+    EXPECT_EQ(written_.back().front().sizes.resized(), uint64_t{2 << 20});
+    EXPECT_FALSE(written_.back().front().sizes.is_shrinking());
 }
 
 TEST_F(OnSharedStorage, a_volume_that_covers_its_storage_since_a_restart_takes_all_of_it_when_reopened) {
@@ -486,7 +486,7 @@ TEST_F(WithoutSize, a_configured_volume_whose_size_once_equalled_its_storage_tak
         const auto lock = locked(folder_.file("state.json"));
         auto stored = read_state_file(*lock);
         ASSERT_TRUE(stored && stored->size() == 1);
-        stored->front().sizes.resized = 2 << 20;
+        stored->front().sizes = RecordedSizes({.resized = 2 << 20});
         ASSERT_TRUE(write_state_file(*lock, *stored));
     }
     start();

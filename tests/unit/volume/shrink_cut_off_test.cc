@@ -75,8 +75,8 @@ class ShrinkCutOff : public OnSharedStorage {
     }
     void expect_ended() {
         const Nanoseconds deadline = clock_.now() + io::test::kPatience;
-        while (sizes().shrinking && clock_.now() < deadline) reactor_.step();
-        EXPECT_FALSE(sizes().shrinking);
+        while (sizes().is_shrinking() && clock_.now() < deadline) reactor_.step();
+        EXPECT_FALSE(sizes().is_shrinking());
     }
     // The storage reports a size to a volume that may still be ending its shrink.
     void report(uint64_t before, uint64_t after) {
@@ -240,7 +240,7 @@ TEST_F(ShrinkCutOff, a_shrink_that_storage_refused_leaves_the_volume_on_a_part_w
     report(4 << 20, 8 << 20);
     for (int starts = 0; starts < 2; ++starts) {
         EXPECT_EQ(size(), uint64_t{2 << 20}) << "the engines' data beyond that is gone";
-        EXPECT_EQ(sizes().part, uint64_t{2 << 20});
+        EXPECT_EQ(sizes().part(), uint64_t{2 << 20});
         stop();
         start();
         expect_ended();

@@ -21,9 +21,9 @@ const StateLock::Shared& state_lock() {
 
 std::string text_of(const StoredVolume& volume) {
     const RecordedSizes& sizes = volume.sizes;
-    return fmt::format("size {}, resized {}, part {}{}{}, cut from {}", volume.options.size, sizes.resized,
-                       sizes.part, sizes.shrinking ? ", shrinking" : "", sizes.followed ? ", followed" : "",
-                       sizes.cut_from);
+    return fmt::format("size {}, resized {}, part {}{}{}, cut from {}", volume.options.size, sizes.resized(),
+                       sizes.part(), sizes.is_shrinking() ? ", shrinking" : "",
+                       sizes.followed() ? ", followed" : "", sizes.cut_from());
 }
 
 }  // namespace
@@ -160,7 +160,7 @@ void SizeWorld::restart() {
     if (volume_options_.declared && chance(3)) reconfigure();
     const bool keeps_size = !volume_options_.declared || volume_options_.size != 0;
     may_be_part_ |= keeps_size || exempt;
-    may_lag_ = keeps_size || (!file_.empty() && file_.front().sizes.part != 0);
+    may_lag_ = keeps_size || (!file_.empty() && file_.front().sizes.part() != 0);
     start();
 }
 

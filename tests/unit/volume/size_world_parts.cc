@@ -161,7 +161,7 @@ void ModelEngine::volume_changed(Change change, OpenVolume& volume) noexcept {
     world_.note("the volume is served with {}, drops from {}", volume.volume().size(),
                 volume.volume().drops_from());
     drops_from_ = volume.volume().drops_from();
-    const bool is_followed = !world_.file_.empty() && world_.file_.front().sizes.followed;
+    const bool is_followed = !world_.file_.empty() && world_.file_.front().sizes.followed();
     if (drops_from_ != 0) world_.dropping(drops_from_, true, !is_followed);
     for (uint64_t i = volume.volume().blocks(); i < kModelBlocks; ++i)
         if (!copies[i].dirty) copies[i] = {};

@@ -333,14 +333,14 @@ TEST_F(OnSharedStorage, a_reopening_writes_nothing_of_an_unfinished_shrink) {
     shared_.silent = true;
     auto shrink = [&](VolumeSet::Done done) { set_->resize_async("a", 512 << 10, std::move(done)); };
     ASSERT_EQ(await(shrink).code(), Code::kTimedOut);
-    ASSERT_EQ(written_.back().front().sizes.cut_from, uint64_t{1 << 20});
+    ASSERT_EQ(written_.back().front().sizes.cut_from(), uint64_t{1 << 20});
     shared_.changed(shared_.size, 0);
     written_.clear();
     ASSERT_TRUE(reopen("a"));
     ASSERT_FALSE(written_.empty());
     for (const auto& volumes : written_) {
-        EXPECT_FALSE(volumes.front().sizes.shrinking);
-        EXPECT_EQ(volumes.front().sizes.cut_from, 0u);
+        EXPECT_FALSE(volumes.front().sizes.is_shrinking());
+        EXPECT_EQ(volumes.front().sizes.cut_from(), 0u);
     }
 }
 

@@ -276,7 +276,7 @@ TEST_F(Stepped, a_growth_that_an_extension_refuses_does_not_stay_recorded) {
             },
             .write =
                 [&](const StateLock&, const auto& volumes) {
-                    if (!volumes.empty()) growing = volumes.front().sizes.growing;
+                    if (!volumes.empty()) growing = volumes.front().sizes.growing();
                     return Status::ok();
                 }});
     ASSERT_TRUE(set_->restore());
@@ -550,7 +550,16 @@ TEST(StateFile, written_state_is_read_back) {
     std::vector<StoredVolume> volumes{
         {{.name = "a", .backend = "aio:/x \"y\"", .size = 1 << 20, .block_size = 512, .read_only = true},
          {0, 1}},
-        {{.name = "b", .declared = true}, {kLunMax, kWwidMask}, 77, true}};
+        {{.name = "b", .declared = true},
+         {kLunMax, kWwidMask},
+         RecordedSizes({.resized = 77,
+                        .part = 1,
+                        .growing = 2,
+                        .shrinking = true,
+                        .followed = true,
+                        .cut_from = 3,
+                        .cut_ownership = "owner"}),
+         true}};
     auto parsed = parse_state(format_state(volumes), "f");
     ASSERT_TRUE(parsed) << parsed.status().to_string();
     EXPECT_EQ(*parsed, volumes);
