@@ -7,7 +7,8 @@
 // ones get fewer, but at least kCreditsFloor. At kReceiveBytesMax there is no room for another channel.
 //
 // The credits of a channel that must authenticate are part of what it proves, so they are set before its
-// proof. Its memory is taken after the proof. So peers that prove nothing take nothing of the budget.
+// proof. Its memory is taken after the proof. So peers that prove nothing take nothing of the budget. Logins
+// at the same time may get the same part of it: only kReceiveBytesMax limits all of them.
 //
 // Thread-safety: belongs to the session table's reactor.
 #pragma once
@@ -38,12 +39,13 @@ class ReceiveBudget {
     // Counts the memory of a channel. Returns false if the lowered terms no longer fit, because other
     // channels have taken the memory since. A new login then gets fewer credits.
     [[nodiscard]] bool take(const ChannelTerms& terms) noexcept {
-        const uint64_t limit = terms.credits > kCreditsFloor ? kReceiveBytes : kReceiveBytesMax;
-        if (granted_ + channel_bytes(terms) > limit) return false;
-        granted_ += channel_bytes(terms);
+        if (granted_ + channel_bytes(terms) > kReceiveBytesMax) return false;
+        count(terms);
         return true;
     }
-    // `terms`: the terms whose memory was taken.
+    // Counts the memory of a channel that is served in any case.
+    void count(const ChannelTerms& terms) noexcept { granted_ += channel_bytes(terms); }
+    // `terms`: the terms whose memory was counted.
     void give_back(const ChannelTerms& terms) noexcept { granted_ -= channel_bytes(terms); }
     uint64_t granted() const noexcept { return granted_; }
 

@@ -240,7 +240,8 @@ void SessionTable::add_channel(Session& session, Pending pending, wire::MultiCha
     auto record = accepted ? pending.record : make_record(pending, session.epoch);
     if (!accepted) {
         record->name = to_string(session.initiator);
-        record->has_receives = receives_.take(record->terms);
+        receives_.count(record->terms);
+        record->has_receives = true;
     }
     record->speaks = session.channels.empty();
     record->session_id = session.id;

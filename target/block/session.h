@@ -68,7 +68,7 @@ struct ChannelRecord {
     ChannelTerms terms;
     // Belong to reactor 0.
     fabric::PendingPlaces::Place place = 0;  // N5; 0: its authentication is not pending
-    bool has_receives = false;               // its receive memory is taken from the budget
+    bool has_receives = false;               // its receive memory is counted in the budget
     // For a channel that must authenticate: the login request as received, and the secrets for the check.
     std::array<std::byte, sizeof(wss_srp_login_req)> login_request{};
     std::shared_ptr<const auth::SecretBook> secrets;
