@@ -132,7 +132,7 @@ void RemoteQueue::note_away() noexcept {
     if (away_since_ != kNever) return;
     away_since_ = reactor_.now();
     // Only storage with successive holders may have been taken from the last RS.
-    if (succession().is_known() && !last_) last_ = Wait{.looked = away_since_, .waited = {}};
+    if (succession().is_known() && !last_) last_.emplace(reactor_.now());
 }
 
 bool RemoteQueue::accepts_refusal_of(const EngineLink& engine) const noexcept {
@@ -143,7 +143,7 @@ bool RemoteQueue::accepts_refusal_of(const EngineLink& engine) const noexcept {
 void RemoteQueue::remember(uint64_t owner, uint64_t process, io::Succession taken) {
     owner_ = owner;
     server_.identity = process;
-    if (process != 0) last_ = Wait{.looked = reactor_.now(), .waited = {}};
+    if (process != 0) last_.emplace(reactor_.now());
     if (taken.is_known())
         note_taken(taken, "its real storage was lost to another process before the target was restarted");
 }
@@ -167,8 +167,12 @@ bool RemoteQueue::awaits_successor() noexcept {
     return !is_over(taken_.wait, kTakenMax);
 }
 
-bool RemoteQueue::awaits_last(bool is_offered) noexcept {
-    return last_ && !is_over(*last_, kLastMax, is_offered);
+bool RemoteQueue::awaits_last(bool is_replaceable) noexcept {
+    if (!last_) return false;
+    const bool is_away_over = is_over(last_->away, kLastMax);
+    const bool is_offered_over = is_over(last_->offered, kLastMax, is_replaceable);
+    // Storage without successive holders cannot have been taken from served_by().
+    return !(is_replaceable && succession().is_known() ? is_offered_over : is_away_over);
 }
 
 void RemoteQueue::submit(io::Request& request) noexcept {

@@ -44,7 +44,8 @@ class RemoteQueue final : public io::Queue {
     // still lists a dead client after open_timeout (a minute), the start of the process fails and is
     // repeated.
     static constexpr Nanoseconds kTakenMax = from_s(180);
-    // Time for the process that served the volume last to join again, when another one offers the storage.
+    // Time for the process that served the volume last to join again: since it was away, or the target was
+    // restarted, and since another process could take its place.
     static constexpr Nanoseconds kLastMax = from_s(4);
 
     // `place` names the queue for as long as the queue exists.
@@ -96,9 +97,10 @@ class RemoteQueue final : public io::Queue {
     void remember(const ServedBy& served) noexcept { server_.places = served; }
     void remember(uint64_t owner, uint64_t process, io::Succession taken);
     // Whether served_by() may still join and report that it has lost the storage. Called once in each tick,
-    // like awaits_successor(). Only time in which another process offers the storage counts (`is_offered`):
-    // before that, waiting costs nothing, and a network that was cut may keep served_by() away for longer.
-    bool awaits_last(bool is_offered) noexcept;
+    // like awaits_successor(). `is_replaceable`: another process could serve the volume. It does not take the
+    // place of served_by() before it has offered this for kLastMax: a network that was cut may have kept
+    // served_by() away for longer, and waiting cost nothing before the offer.
+    bool awaits_last(bool is_replaceable) noexcept;
     // While the RS is away, commands fail at once if `at_once` is true, and otherwise after kAwayMax.
     void refuse(bool at_once) noexcept { refuses_ = at_once; }
     // Returns nullptr while the RS is away.
@@ -163,7 +165,11 @@ class RemoteQueue final : public io::Queue {
         Nanoseconds looked, waited;
     };
     bool is_over(Wait& wait, Nanoseconds most, bool counts = true) noexcept;
-    std::optional<Wait> last_;  // wait for served_by()
+    struct LastWait {
+        explicit LastWait(Nanoseconds now) : away{now, {}}, offered{now, {}} {}
+        Wait away, offered;
+    };
+    std::optional<LastWait> last_;  // wait for served_by()
     struct {
         io::Succession from;  // unknown: the storage was not taken
         std::string why;      // for the operator

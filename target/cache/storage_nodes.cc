@@ -117,11 +117,10 @@ void StorageNodes::attach(CachedVolume& volume) {
     const bool is_here = last.kind <= Offer::Kind::kReadOnly || last.kind == best.kind;
     if (is_here && !follows) best = last;
     const bool is_silent = last.kind == Offer::Kind::kNone || last.kind == Offer::Kind::kUnseen;
-    // A process that cannot serve the volume anyway takes no time from the last one.
-    const bool is_offered = best.kind < Offer::Kind::kLost && best.engine != last.engine;
-    const bool awaits_last = volume.remote->awaits_last(is_offered);
-    if (is_silent && !follows && is_offered && awaits_last && offers_.may_hold_writes(volume)) {
+    const bool awaits_last = volume.remote->awaits_last(best.kind == Offer::Kind::kFits);
+    if (is_silent && !follows && awaits_last && offers_.may_hold_writes(volume)) {
         if (last.kind == Offer::Kind::kUnseen) use(volume, last);
+        if (best.kind == Offer::Kind::kLost) use(volume, best);
         return;
     }
     const bool misfits = best.kind == Offer::Kind::kDoesNotFit || best.kind == Offer::Kind::kReadOnly;

@@ -69,6 +69,25 @@ TEST_F(WithTwoProcesses, a_restarted_target_gives_the_last_process_time_from_the
     expect_served_by_other();
 }
 
+TEST_F(WithTwoProcesses, a_restarted_target_gives_the_last_process_time_until_a_former_one_is_usable) {
+    serve_from_other();
+    node_.crash();
+    world_.heal_all();
+    world_.cut(node_, *other_node_);
+    other_disk_.refuse(false);
+    disk_.suspend(true);
+    restart_target();
+    ASSERT_TRUE(await(1));
+    world_.run_for(from_s(10));
+    disk_.suspend(false);
+    world_.run_for(from_ms(500));
+    world_.heal_all();
+    ASSERT_TRUE(await(2));
+    world_.run_for(from_ms(300));
+    disk_.take_away();
+    expect_served_by_other();
+}
+
 TEST_F(WithTwoProcesses, a_target_does_not_use_a_former_process_while_the_last_one_is_disconnected) {
     serve_from_other();
     world_.heal_all();
