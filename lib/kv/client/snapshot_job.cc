@@ -27,8 +27,13 @@ void SnapshotJob::on_wake() noexcept {
         request_->timestamp = session_.clock().next_after(session_.times().slowest());
     }
     sending_ = true;
-    for (Part& part : parts_)
-        if (!part.sent && !send(part)) wake_in(kAgain);
+    for (Part& part : parts_) {
+        if (part.sent) continue;
+        if (!failure_)
+            part.sent = part.answered = true;  // it would be of no use
+        else if (!send(part))
+            wake_in(kAgain);
+    }
     sending_ = false;
     request_->rounds = 1;
     end_if_over();
@@ -81,21 +86,22 @@ Status SnapshotJob::result_of(uint32_t partition, const wire::KvHeader* header,
     return good ? Status::ok() : Status(Code::kUnavailable, "the partition's answer is malformed");
 }
 
-// Waits for all answers even if one is a failure: the next snapshot can begin when this one has ended
-// everywhere.
+// Waits for the answers of all partitions that were asked even if one is a failure: the next snapshot can
+// begin when this one has ended everywhere.
 void SnapshotJob::end_if_over() noexcept {
     const bool over = std::all_of(parts_.begin(), parts_.end(), [](const Part& one) { return one.answered; });
     if (over && !sending_) session_.finish(*this, *request_, std::move(failure_));
 }
 
 uint32_t SnapshotJob::waits_for() const {
-    uint32_t first = kPartitionsMax;
+    uint32_t first = kPartitionsMax, unreachable = kPartitionsMax;
     for (uint32_t p = 0; p < parts_.size(); ++p) {
         if (parts_[p].answered) continue;
-        if (!session_.link(p).ready()) return p;
+        if (session_.link(p).is_denied() || p == put_off_by) return p;
+        if (!session_.link(p).ready()) unreachable = std::min(unreachable, p);
         first = std::min(first, p);
     }
-    return first;
+    return unreachable != kPartitionsMax ? unreachable : first;
 }
 
 void SnapshotJob::give_up(const Status& why) noexcept {
