@@ -34,8 +34,8 @@ void RecordedSizes::lose() {
     now_.growing = 0;
 }
 
-void RecordedSizes::reopen(uint64_t required) {
-    end_shrink(required, {});
+void RecordedSizes::reopen(uint64_t required, std::optional<uint64_t> part) {
+    end_shrink(required, part);
 }
 
 void RecordedSizes::open(uint64_t size, uint64_t part) {

@@ -64,8 +64,8 @@ class RecordedSizes {
     // The storage is lost: others write to it.
     void lose();
     // The volume is open again after its storage was lost. Others have since written the data that an
-    // incomplete shrink would remove.
-    void reopen(uint64_t required);
+    // incomplete shrink would remove. `part`: nullopt: unchanged.
+    void reopen(uint64_t required, std::optional<uint64_t> part);
     // The volume is open after a start, with this size and part. If a growth had begun, that is its result.
     void open(uint64_t size, uint64_t part);
     // The volume covers all of its storage, whatever size that has.

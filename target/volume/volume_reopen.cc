@@ -170,7 +170,9 @@ Status VolumeSet::LostVolume::save_for(const Record& made) {
         const bool takes_any_size =
             !made.keeps_size && made.part == 0 && made.volume->is_all_of(made.storage_bytes);
         const bool is_resized = known.sizes.resized() != 0 || (configured != 0 && configured != bytes);
-        known.sizes.reopen(is_resized && !takes_any_size ? bytes : 0);
+        std::optional<uint64_t> part;
+        if (made.part != 0) part = made.volume->part();
+        known.sizes.reopen(is_resized && !takes_any_size ? bytes : 0, part);
     });
     if (!there) return removed_meanwhile();
     Status saved = set_.save();

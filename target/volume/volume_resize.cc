@@ -169,14 +169,19 @@ Status VolumeSet::begin_shrink(const Resize& change) {
     std::lock_guard changing(change_m_);
     Known before;
     const bool is_wanted = !change.follows && !change.grows();
-    if (is_wanted) change.volume->part_ = change.shrink_to;
+    // A shrink to all that others have left of the storage makes no part.
+    const bool is_part = change.former_part != 0 || change.cut_from != 0 ||
+                         change.volume->fit(backend.limits().size) > change.shrink_to;
+    std::optional<uint64_t> part;
+    if (is_wanted) part = change.volume->part_ = is_part ? change.shrink_to : 0;
+    if (change.follows && change.volume->part_ == 0) part = 0;
     const bool there = remember(*change.volume, [&](Known& known) {
         before = known;
         // The next start drops the data beyond the new end.
         known.sizes.begin_shrink(
             {.to = change.shrink_to,
              .followed = change.follows && change.volume->part_ == 0,
-             .part = is_wanted ? std::optional(change.shrink_to) : std::nullopt,
+             .part = part,
              .cut_from = change.cut_from,
              .cut_ownership = change.cut_from != 0 ? backend.ownership() : std::string()});
     });

@@ -320,6 +320,28 @@ TEST_F(OnSharedStorage, a_partial_volume_whose_remaining_size_the_operator_confi
     EXPECT_EQ(set_->find("a")->size, uint64_t{256 << 10});
 }
 
+// Fails to drop data beyond a new end, if `fails` is set.
+struct Dropping final : Observer {
+    explicit Dropping(VolumeTable& table) { table.add_observer(*this); }
+    ~Dropping() override { unlink(); }
+    void volume_changed(Change, OpenVolume&) noexcept override {}
+    void volume_shrinks(OpenVolume&, std::shared_ptr<Shrink> shrink) noexcept override {
+        if (!fails) shrink->done();
+    }
+    bool fails = true;
+};
+
+TEST_F(OnSharedStorage, a_volume_that_could_not_shrink_to_what_others_left_still_covers_its_storage) {
+    Dropping observer(set_->table(0));
+    ASSERT_TRUE(create("a"));
+    shared_.size = 512 << 10;
+    ASSERT_FALSE(resize("a", 512 << 10));
+    observer.fails = false;
+    ASSERT_TRUE(follows(1 << 20, 512 << 10));
+    others_resize(2 << 20);
+    EXPECT_EQ(set_->find("a")->size, uint64_t{2 << 20});
+}
+
 // This happens with storage on another node, whose size is known only when it joins the open volume.
 TEST_F(OnSharedStorage, a_volume_is_a_part_of_storage_that_turns_out_to_be_larger) {
     ASSERT_TRUE(create("a"));
@@ -519,6 +541,20 @@ TEST_F(ConfiguredPart, does_not_exceed_the_size_that_the_operator_set_after_a_re
         EXPECT_EQ(size(), chosen);
         stop();
     }
+}
+
+TEST_F(ConfiguredPart, that_was_reopened_on_larger_storage_keeps_its_size_after_a_restart) {
+    start_with(512 << 10);
+    others_resize(256 << 10);
+    shared_.changed(256 << 10, 0);
+    shared_.left = 2 << 20;
+    ASSERT_TRUE(reopen("disk"));
+    EXPECT_EQ(size(), uint64_t{256 << 10});
+    stop();
+    start_with(512 << 10);
+    others_resize(3 << 20);
+    EXPECT_EQ(size(), uint64_t{256 << 10});
+    stop();
 }
 
 TEST_F(OnSharedStorage, a_growth_that_cannot_be_saved_is_logged_once_and_reported_until_it_is_adopted) {

@@ -136,7 +136,8 @@ void ModelBackend::deliver_read() {
         looked_ = false;
         return;
     }
-    if (read.bytes != notices_.latest()) notices_.changed(read.bytes, read.moment);
+    if (read.bytes != notices_.latest() || state_ == State::kUnderWay)
+        notices_.changed(read.bytes, read.moment);
 }
 
 void ModelBackend::lose() {

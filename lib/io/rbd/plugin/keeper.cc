@@ -130,8 +130,10 @@ void Client::size_is(std::span<const char> answer, uint64_t moment) noexcept {
         resizing_.store(Resizing::kNo);
         return;
     }
+    // During an own growth, the former size may be that of a shrink by others that followed the growth.
     const uint64_t before = sizes_.latest();
-    if (bytes == before || !sizes_.changed(bytes, moment)) return;
+    const bool is_news = bytes != before || resizing_.load() == Resizing::kUnderWay;
+    if (!is_news || !sizes_.changed(bytes, moment) || bytes == before) return;
     log::info("rbd:{}: the image was resized from {} to {}", options_.name(), readable_size(before),
               readable_size(bytes));
 }
