@@ -4,10 +4,10 @@
 // host may use all of it. For shm it is the process, and in the simulation the node.
 //
 // A listener that runs out of places for sockets evicts one of the older half: the oldest socket of the
-// sources that hold the most. So a flood from one host displaces its own connections and never a login from
-// another host. Among sources that hold the same number, it evicts the oldest socket regardless of names, so
-// that no host is always at a disadvantage. pending_places.h is for places that are held longer than a round
-// trip.
+// sources that hold the most. So a flood from one host displaces its own connections, unless all of them are
+// in the newer half. Among sources that hold the same number, it evicts the oldest socket regardless of
+// names, so that no host is always at a disadvantage. pending_places.h is for places that are held longer
+// than a round trip.
 //
 // Thread-safety: none. A SourceCounts belongs to one thread.
 #pragma once
