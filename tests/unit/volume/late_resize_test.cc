@@ -106,7 +106,7 @@ class LateResize : public testing::Test {
     std::thread thread_;
 };
 
-TEST_F(LateResize, storage_is_truncated_when_observers_release_it_after_the_command_timed_out) {
+TEST_F(LateResize, truncates_storage_when_observers_release_it_after_the_command_timed_out) {
     const Status late = set_->resize("a", kSmall);
     EXPECT_EQ(late.code(), Code::kTimedOut);
     EXPECT_NE(late.text().find("continuing in the background"), std::string::npos) << late.text();
@@ -122,7 +122,7 @@ TEST_F(LateResize, storage_is_truncated_when_observers_release_it_after_the_comm
 
 // If the shrink did not end and others later gave the storage its former size, the next start would consider
 // the shrink incomplete.
-TEST_F(LateResize, a_shrink_ends_when_storage_answers_after_the_command_timed_out) {
+TEST_F(LateResize, that_shrinks_ends_when_storage_answers_after_the_command_timed_out) {
     keeper_.keeps = false;
     slow_.silent = true;
     const Status late = set_->resize("a", kSmall);
@@ -139,7 +139,7 @@ TEST_F(LateResize, a_shrink_ends_when_storage_answers_after_the_command_timed_ou
     EXPECT_EQ(file_size(), kSize) << "the size that others have set is kept";
 }
 
-TEST_F(LateResize, a_volume_has_its_new_size_when_storage_has_grown_after_the_command_timed_out) {
+TEST_F(LateResize, gives_a_volume_its_new_size_when_storage_has_grown_after_the_command_timed_out) {
     slow_.silent = true;
     const Status late = set_->resize("a", 2 * kSize);
     EXPECT_EQ(late.code(), Code::kTimedOut);
@@ -152,7 +152,7 @@ TEST_F(LateResize, a_volume_has_its_new_size_when_storage_has_grown_after_the_co
     EXPECT_EQ(set_->find("a")->size, 2 * kSize);
 }
 
-TEST_F(LateResize, an_unanswered_shrink_of_storage_can_be_repeated_after_a_start) {
+TEST_F(LateResize, that_shrinks_and_is_not_answered_by_storage_can_be_repeated_after_a_start) {
     keeper_.keeps = false;
     slow_.silent = true;
     EXPECT_EQ(set_->resize("a", kSmall).code(), Code::kTimedOut);
@@ -167,7 +167,7 @@ TEST_F(LateResize, an_unanswered_shrink_of_storage_can_be_repeated_after_a_start
 }
 
 // Others may have written beyond the new end.
-TEST_F(LateResize, storage_that_others_took_is_not_truncated_by_an_earlier_shrink) {
+TEST_F(LateResize, does_not_truncate_storage_that_others_have_taken_since) {
     keeper_.keeps = false;
     slow_.refuses = true;
     EXPECT_FALSE(set_->resize("a", kSmall));
@@ -184,7 +184,7 @@ TEST_F(LateResize, storage_that_others_took_is_not_truncated_by_an_earlier_shrin
 }
 
 // Without this wait, the set could be destroyed before the notice ends.
-TEST_F(LateResize, the_end_of_the_set_waits_for_a_notice_in_progress) {
+TEST_F(LateResize, by_others_ends_its_notice_before_the_set_ends) {
     std::filesystem::resize_file(folder_.file("a"), kSmall);
     std::thread notice([&] { (void)slow_.changed(kSize, kSmall); });
     EXPECT_TRUE(becomes([this] {
@@ -199,14 +199,14 @@ TEST_F(LateResize, the_end_of_the_set_waits_for_a_notice_in_progress) {
     let_go(true);
 }
 
-TEST_F(LateResize, a_shrink_that_fails_after_the_command_timed_out_can_be_repeated) {
+TEST_F(LateResize, that_fails_after_the_command_timed_out_can_be_repeated) {
     EXPECT_EQ(set_->resize("a", kSmall).code(), Code::kTimedOut);
     let_go(false);
     EXPECT_TRUE(resize_when_over(kSmall));
     EXPECT_EQ(file_size(), kSmall);
 }
 
-TEST_F(LateResize, the_end_of_the_set_abandons_a_waiting_shrink_which_can_be_repeated_after_a_start) {
+TEST_F(LateResize, is_abandoned_at_the_end_of_the_set_and_can_be_repeated_after_a_start) {
     EXPECT_EQ(set_->resize("a", kSmall).code(), Code::kTimedOut);
     stop();
     EXPECT_EQ(file_size(), kSize);
@@ -220,7 +220,7 @@ TEST_F(LateResize, the_end_of_the_set_abandons_a_waiting_shrink_which_can_be_rep
     EXPECT_EQ(file_size(), kSmall);
 }
 
-TEST_F(LateResize, a_volume_that_is_deleted_meanwhile_leaves_its_storage_unchanged) {
+TEST_F(LateResize, of_a_volume_that_is_deleted_meanwhile_leaves_its_storage_unchanged) {
     EXPECT_EQ(set_->resize("a", kSmall).code(), Code::kTimedOut);
     EXPECT_TRUE(set_->remove("a"));
     let_go(true);
@@ -235,7 +235,7 @@ TEST_F(LateResize, a_volume_that_is_deleted_meanwhile_leaves_its_storage_unchang
 
 // Ceph refused to shrink the image. The operator shrank it by rbd resize and later uses the space that is
 // added to it.
-TEST_F(LateResize, a_shrink_ends_when_others_have_made_the_storage_smaller) {
+TEST_F(LateResize, that_shrinks_ends_when_others_have_made_the_storage_smaller) {
     keeper_.keeps = false;
     slow_.refuses = true;
     EXPECT_FALSE(set_->resize("a", kSmall));
@@ -250,7 +250,7 @@ TEST_F(LateResize, a_shrink_ends_when_others_have_made_the_storage_smaller) {
     EXPECT_EQ(file_size(), kSize) << "the size that others have set is kept";
 }
 
-TEST_F(LateResize, a_shrink_ends_when_others_have_made_the_storage_larger) {
+TEST_F(LateResize, that_shrinks_ends_when_others_have_made_the_storage_larger) {
     keeper_.keeps = false;
     slow_.refuses = true;
     EXPECT_FALSE(set_->resize("a", kSmall));
@@ -261,7 +261,7 @@ TEST_F(LateResize, a_shrink_ends_when_others_have_made_the_storage_larger) {
 }
 
 // The notice of that size is repeated and waits for the end of this one.
-TEST_F(LateResize, an_adopted_growth_ends_when_others_have_undone_it) {
+TEST_F(LateResize, by_others_that_they_have_undone_does_not_prevent_a_resize_by_the_operator) {
     keeper_.keeps = false;
     slow_.refuses = true;
     EXPECT_FALSE(set_->resize("a", kSmall));

@@ -104,7 +104,7 @@ TEST(RateLimiter, applies_across_threads) {
     EXPECT_EQ(begun, 100'001);
 }
 
-TEST(RateLimits, invalid_limits_are_refused) {
+TEST(RateLimits, are_refused_if_they_are_invalid) {
     EXPECT_EQ(*parse_iops("none"), 0u);
     EXPECT_EQ(*parse_iops("0"), 0u);
     EXPECT_EQ(*parse_iops("18446744073709551615"), UINT64_MAX);

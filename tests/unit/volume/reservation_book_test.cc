@@ -54,7 +54,7 @@ class ReservationBooks : public testing::Test {
     std::shared_ptr<ReservationBook> book_;
 };
 
-TEST_F(ReservationBooks, persistent_reservations_survive_a_restart) {
+TEST_F(ReservationBooks, keep_persistent_reservations_through_a_restart) {
     open();
     ASSERT_TRUE(change(kWwid, example(true)));
     ASSERT_TRUE(change(2, example(false)));
@@ -76,7 +76,7 @@ TEST_F(ReservationBooks, persistent_reservations_survive_a_restart) {
     EXPECT_EQ(book_->find(kWwid), nullptr);
 }
 
-TEST_F(ReservationBooks, a_deleted_volume_is_forgotten_until_the_target_ends) {
+TEST_F(ReservationBooks, forget_deleted_volumes_until_the_target_ends) {
     open();
     ASSERT_TRUE(change(1, example(true)));
     ASSERT_TRUE(change(2, example(true)));
@@ -89,7 +89,7 @@ TEST_F(ReservationBooks, a_deleted_volume_is_forgotten_until_the_target_ends) {
     EXPECT_NE(book_->find(2), nullptr);
 }
 
-TEST_F(ReservationBooks, a_change_that_cannot_be_saved_has_no_effect) {
+TEST_F(ReservationBooks, leave_reservations_unchanged_if_a_change_cannot_be_saved) {
     open();
     ASSERT_TRUE(change(1, example(true)));
     std::filesystem::remove(path_ + ".reservations");
@@ -100,7 +100,7 @@ TEST_F(ReservationBooks, a_change_that_cannot_be_saved_has_no_effect) {
     EXPECT_TRUE(change(1, {}));
 }
 
-TEST_F(ReservationBooks, a_file_that_contains_a_refused_change_is_corrected) {
+TEST_F(ReservationBooks, correct_a_file_that_contains_a_refused_change) {
     open();
     ASSERT_TRUE(change(1, example(true)));
     fails_after_ = true;
@@ -114,7 +114,7 @@ TEST_F(ReservationBooks, a_file_that_contains_a_refused_change_is_corrected) {
     EXPECT_TRUE(ReservationBook::parse(*text, path_)->contains(1));
 }
 
-TEST_F(ReservationBooks, a_file_that_contains_a_refused_change_is_corrected_at_the_end) {
+TEST_F(ReservationBooks, correct_a_file_that_contains_a_refused_change_when_they_are_closed) {
     open();
     ASSERT_TRUE(change(1, example(true)));
     fails_after_ = true;
@@ -126,14 +126,14 @@ TEST_F(ReservationBooks, a_file_that_contains_a_refused_change_is_corrected_at_t
 }
 
 // An operator may go back to the version that wrote the file, or repair it.
-TEST_F(ReservationBooks, a_refused_file_is_left_unchanged) {
+TEST_F(ReservationBooks, leave_a_refused_file_unchanged) {
     const std::string text = R"({"format": "wss-target-reservations", "version": 2, "volumes": {}})";
     std::ofstream(path_ + ".reservations") << text;
     EXPECT_FALSE(ReservationBook::open(locked(path_)));
     EXPECT_EQ(*read_file(path_ + ".reservations", 1 << 20), text);
 }
 
-TEST_F(ReservationBooks, without_a_file_changes_take_effect_at_once) {
+TEST_F(ReservationBooks, apply_changes_at_once_without_a_file) {
     book_ = std::make_shared<ReservationBook>();
     ASSERT_TRUE(change(1, example(true)));
     EXPECT_NE(book_->find(1), nullptr);
@@ -141,7 +141,7 @@ TEST_F(ReservationBooks, without_a_file_changes_take_effect_at_once) {
     EXPECT_EQ(book_->find(1), nullptr);
 }
 
-TEST_F(ReservationBooks, damaged_files_are_refused) {
+TEST_F(ReservationBooks, refuse_damaged_files) {
     const std::string good = ReservationBook::format({{kWwid, example(true)}});
     ASSERT_TRUE(ReservationBook::parse(good, "f").is_ok());
     auto broken = [&](const std::string& what, const std::string& with) {

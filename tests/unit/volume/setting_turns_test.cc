@@ -40,7 +40,7 @@ class SettingTurns : public testing::Test {
                     .wait = from_s(2)}};
 };
 
-TEST_F(SettingTurns, a_change_waits_for_any_number_of_earlier_ones) {
+TEST_F(SettingTurns, let_a_change_wait_for_any_number_of_earlier_ones) {
     std::vector<std::future<Status>> changes;
     for (int i = 0; i < 5; ++i) changes.push_back(begin_change("host" + std::to_string(i) + "=ro", 800));
     for (auto& change : changes) {
@@ -49,7 +49,7 @@ TEST_F(SettingTurns, a_change_waits_for_any_number_of_earlier_ones) {
     }
 }
 
-TEST_F(SettingTurns, an_earlier_change_that_does_not_end_in_time_is_named_and_nothing_is_changed) {
+TEST_F(SettingTurns, refuse_a_change_if_an_earlier_one_does_not_end_in_time) {
     const int before = writes_;
     auto first = begin_change("*=ro", 4000);
     while (writes_ == before) std::this_thread::yield();

@@ -192,7 +192,7 @@ TEST_F(OnSharedStorage, a_growth_that_outlasts_its_command_ends_when_a_thread_ca
     make_set({});
 }
 
-TEST_F(OnSharedStorage, a_growth_whose_notification_outlasts_its_limit_does_not_end_the_following) {
+TEST_F(OnSharedStorage, a_volume_follows_later_sizes_after_the_notification_of_a_growth_outlasted_its_limit) {
     make_set({.wait = from_ms(50)});
     ASSERT_TRUE(create("a"));
     shared_.size = 2 << 20;
@@ -343,7 +343,7 @@ TEST_F(OnSharedStorage, a_volume_that_could_not_shrink_to_what_others_left_still
 }
 
 // This happens with storage on another node, whose size is known only when it joins the open volume.
-TEST_F(OnSharedStorage, a_volume_is_a_part_of_storage_that_turns_out_to_be_larger) {
+TEST_F(OnSharedStorage, a_volume_covers_only_a_part_of_storage_that_turns_out_to_be_larger) {
     ASSERT_TRUE(create("a"));
     shared_.size = 2 << 20;
     EXPECT_TRUE(follows(0, 2 << 20));

@@ -97,7 +97,7 @@ class ShrinkCutOff : public OnSharedStorage {
     Engines engines_;
 };
 
-TEST_F(ShrinkCutOff, a_configured_volume_takes_all_of_the_storage_after_the_next_start) {
+TEST_F(ShrinkCutOff, lets_a_configured_volume_take_all_of_the_storage_after_the_next_start) {
     cut_off(2 << 20, 1 << 20);
     for (const uint64_t bytes : {1 << 20, 3 << 20, 1 << 19}) {
         shared_.size = bytes;
@@ -110,7 +110,7 @@ TEST_F(ShrinkCutOff, a_configured_volume_takes_all_of_the_storage_after_the_next
     }
 }
 
-TEST_F(ShrinkCutOff, data_that_the_storage_no_longer_had_does_not_return_if_it_has_grown_since) {
+TEST_F(ShrinkCutOff, drops_data_that_the_storage_no_longer_had_even_if_it_has_grown_since) {
     start_after_a_growth();
     stop();
     start();
@@ -125,7 +125,7 @@ TEST_F(ShrinkCutOff, ends_even_if_the_storage_reports_its_growth_before_the_volu
     stop();
 }
 
-TEST_F(ShrinkCutOff, later_starts_drop_no_data_beyond_the_end_of_storage_that_is_smaller_again) {
+TEST_F(ShrinkCutOff, makes_later_starts_drop_no_data_beyond_the_end_of_storage_that_is_smaller_again) {
     cut_off(4 << 20, 2 << 20);
     start();
     expect_ended();
@@ -136,7 +136,7 @@ TEST_F(ShrinkCutOff, later_starts_drop_no_data_beyond_the_end_of_storage_that_is
     stop();
 }
 
-TEST_F(ShrinkCutOff, a_start_keeps_the_end_of_the_shrink_if_the_storage_is_smaller_then) {
+TEST_F(ShrinkCutOff, keeps_its_end_at_a_start_with_storage_that_is_smaller_than_that) {
     cut_off(4 << 20, 2 << 20);
     shared_.size = 1 << 20;
     start();
@@ -145,7 +145,7 @@ TEST_F(ShrinkCutOff, a_start_keeps_the_end_of_the_shrink_if_the_storage_is_small
     stop();
 }
 
-TEST_F(ShrinkCutOff, ending_it_does_not_follow_storage_that_is_offered_but_not_accepted) {
+TEST_F(ShrinkCutOff, does_not_follow_storage_that_is_offered_but_not_accepted_when_it_ends) {
     shared_.size = 4 << 20;
     start(4 << 20);
     engines_.away = true;
@@ -165,14 +165,14 @@ TEST_F(ShrinkCutOff, ending_it_does_not_follow_storage_that_is_offered_but_not_a
     stop();
 }
 
-TEST_F(ShrinkCutOff, a_stop_does_not_wait_for_engines) {
+TEST_F(ShrinkCutOff, does_not_make_a_stop_wait_for_engines) {
     cut_off(4 << 20, 1 << 20);
     engines_.away = true;
     start(0, from_s(3600));
     stop();
 }
 
-TEST_F(ShrinkCutOff, a_shrink_that_the_storage_completed_leaves_the_volume_on_all_of_it) {
+TEST_F(ShrinkCutOff, that_the_storage_completed_leaves_the_volume_on_all_of_it) {
     for (const char* next_owner : {"1", "2"}) {
         shared_.owner = "1";
         shared_.size = 4 << 20;
@@ -191,7 +191,7 @@ TEST_F(ShrinkCutOff, a_shrink_that_the_storage_completed_leaves_the_volume_on_al
     }
 }
 
-TEST_F(ShrinkCutOff, a_shrink_that_is_abandoned_leaves_the_volume_on_a_part) {
+TEST_F(ShrinkCutOff, that_is_abandoned_leaves_the_volume_on_a_part) {
     shared_.size = 4 << 20;
     start();
     operators_shrink_is_cut_off(2 << 20);
@@ -208,7 +208,7 @@ TEST_F(ShrinkCutOff, a_shrink_that_is_abandoned_leaves_the_volume_on_a_part) {
     }
 }
 
-TEST_F(ShrinkCutOff, a_shrink_whose_storage_others_resized_leaves_the_volume_on_a_part) {
+TEST_F(ShrinkCutOff, whose_storage_others_resized_leaves_the_volume_on_a_part) {
     shared_.size = 4 << 20;
     start();
     operators_shrink_is_cut_off(2 << 20);
@@ -230,7 +230,7 @@ TEST_F(ShrinkCutOff, a_shrink_whose_storage_others_resized_leaves_the_volume_on_
     stop();
 }
 
-TEST_F(ShrinkCutOff, a_shrink_that_storage_refused_leaves_the_volume_on_a_part_when_others_enlarge_it) {
+TEST_F(ShrinkCutOff, that_storage_refused_leaves_the_volume_on_a_part_when_others_enlarge_it) {
     shared_.size = 4 << 20;
     start();
     shared_.refuses_resizes = true;
@@ -249,7 +249,7 @@ TEST_F(ShrinkCutOff, a_shrink_that_storage_refused_leaves_the_volume_on_a_part_w
 }
 
 // While the outcome is unknown, storage reports the requested size at most.
-TEST_F(ShrinkCutOff, a_shrink_of_unknown_outcome_leaves_the_volume_on_a_part_when_others_resize_the_storage) {
+TEST_F(ShrinkCutOff, of_unknown_outcome_leaves_the_volume_on_a_part_when_others_resize_the_storage) {
     shared_.size = 4 << 20;
     start();
     shared_.refuses_resizes = true;
@@ -267,7 +267,7 @@ TEST_F(ShrinkCutOff, a_shrink_of_unknown_outcome_leaves_the_volume_on_a_part_whe
 }
 
 // The volume follows the storage when the change in progress is over.
-TEST_F(ShrinkCutOff, a_shrink_by_others_during_a_shrink_leaves_the_volume_on_all_of_the_storage) {
+TEST_F(ShrinkCutOff, during_which_others_shrink_the_storage_leaves_the_volume_on_all_of_it) {
     shared_.size = 4 << 20;
     start();
     operators_shrink_is_cut_off(3 << 20);
@@ -284,7 +284,7 @@ TEST_F(ShrinkCutOff, a_shrink_by_others_during_a_shrink_leaves_the_volume_on_all
 }
 
 // The volume has the new size already, and engines are to drop the data beyond it.
-TEST_F(ShrinkCutOff, a_loss_while_engines_are_away_leaves_the_volume_on_all_of_the_storage) {
+TEST_F(ShrinkCutOff, by_a_loss_while_engines_are_away_leaves_the_volume_on_all_of_the_storage) {
     shared_.size = 4 << 20;
     start();
     engines_.away = true;
@@ -303,7 +303,7 @@ TEST_F(ShrinkCutOff, a_loss_while_engines_are_away_leaves_the_volume_on_all_of_t
 }
 
 // The storage repeats its notice a second after the volume could not follow it.
-TEST_F(ShrinkCutOff, a_loss_before_the_notice_is_repeated_leaves_the_volume_on_all_of_the_storage) {
+TEST_F(ShrinkCutOff, by_a_loss_before_the_notice_is_repeated_leaves_the_volume_on_all_of_the_storage) {
     shared_.size = 2 << 20;
     start();
     engines_.away = true;
@@ -321,7 +321,7 @@ TEST_F(ShrinkCutOff, a_loss_before_the_notice_is_repeated_leaves_the_volume_on_a
     stop();
 }
 
-TEST_F(ShrinkCutOff, a_shrink_that_overtakes_one_by_others_shrinks_the_storage) {
+TEST_F(ShrinkCutOff, that_overtakes_one_by_others_shrinks_the_storage) {
     shared_.size = 4 << 20;
     start();
     shared_.size = 3 << 20;
@@ -335,7 +335,7 @@ TEST_F(ShrinkCutOff, a_shrink_that_overtakes_one_by_others_shrinks_the_storage) 
     stop();
 }
 
-TEST_F(ShrinkCutOff, a_part_keeps_the_size_that_the_operator_set) {
+TEST_F(ShrinkCutOff, of_a_part_keeps_the_size_that_the_operator_set) {
     shared_.size = 1 << 20;
     start(512 << 10);
     operators_shrink_is_cut_off(256 << 10);
@@ -349,7 +349,7 @@ TEST_F(ShrinkCutOff, a_part_keeps_the_size_that_the_operator_set) {
     stop();
 }
 
-TEST_F(ShrinkCutOff, a_part_that_is_refused_at_a_start_keeps_its_configured_size) {
+TEST_F(ShrinkCutOff, of_a_part_that_is_refused_at_a_start_keeps_its_configured_size) {
     shared_.size = 1 << 20;
     start(512 << 10);
     others_resize(128 << 10);

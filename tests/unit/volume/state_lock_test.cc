@@ -12,7 +12,7 @@
 namespace wss::volume {
 namespace {
 
-TEST(StateLock, a_second_user_of_a_state_file_is_refused) {
+TEST(StateLock, refuses_a_second_user_of_a_state_file) {
     io::test::TemporaryFolder folder;
     const std::string path = folder.file("state.json");
     StateLock::Shared first = locked(path);
@@ -23,7 +23,7 @@ TEST(StateLock, a_second_user_of_a_state_file_is_refused) {
     EXPECT_TRUE(StateLock::take(path)) << "the lock is free again";
 }
 
-TEST(StateLock, a_lock_that_was_removed_is_created_again_by_the_next_write) {
+TEST(StateLock, that_was_removed_is_created_again_by_the_next_write) {
     io::test::TemporaryFolder folder;
     const std::string path = folder.file("state.json");
     StateLock::Shared first = locked(path);
@@ -32,7 +32,7 @@ TEST(StateLock, a_lock_that_was_removed_is_created_again_by_the_next_write) {
     EXPECT_EQ(StateLock::take(path).status().code(), Code::kBusy);
 }
 
-TEST(StateLock, a_user_whose_lock_was_removed_does_not_overwrite_the_state_of_the_next_one) {
+TEST(StateLock, that_was_removed_does_not_let_its_user_overwrite_the_state_of_the_next_one) {
     io::test::TemporaryFolder folder;
     const std::string path = folder.file("state.json");
     StateLock::Shared first = locked(path);
@@ -45,7 +45,7 @@ TEST(StateLock, a_user_whose_lock_was_removed_does_not_overwrite_the_state_of_th
     EXPECT_EQ(*read_file(path + ".cache", 100), "second");
 }
 
-TEST(StateLock, a_link_in_its_place_is_not_followed) {
+TEST(StateLock, does_not_follow_a_link_in_its_place) {
     io::test::TemporaryFolder folder;
     const std::string path = folder.file("state.json"), victim = folder.file("victim");
     ASSERT_EQ(symlink(victim.c_str(), (path + ".lock").c_str()), 0);
@@ -53,7 +53,7 @@ TEST(StateLock, a_link_in_its_place_is_not_followed) {
     EXPECT_FALSE(std::filesystem::exists(victim));
 }
 
-TEST(StateLock, a_state_of_another_user_is_refused) {
+TEST(StateLock, of_another_user_is_refused) {
     if (geteuid() != 0) GTEST_SKIP() << "only root can create a file of another owner";
     io::test::TemporaryFolder folder;
     const std::string path = folder.file("state.json");

@@ -8,7 +8,7 @@
 namespace wss::volume {
 namespace {
 
-TEST_F(VolumeState, changes_that_could_not_be_undone_in_the_file_are_undone_at_the_stop) {
+TEST_F(VolumeState, undoes_changes_at_the_stop_that_could_not_be_undone_in_the_file_before) {
     std::atomic<bool> fails{true};
     write_ = [&fails](const auto& to, const auto& volumes) {
         if (fails && !volumes[0].write_protected) return Status::from_errno(ENOSPC, to.path());
@@ -23,7 +23,7 @@ TEST_F(VolumeState, changes_that_could_not_be_undone_in_the_file_are_undone_at_t
     EXPECT_FALSE(set_->find("a")->read_only);
 }
 
-TEST_F(VolumeState, a_refused_change_is_undone_in_the_file_too) {
+TEST_F(VolumeState, undoes_a_refused_change_in_the_file_too) {
     bool failed = false;
     write_ = [&failed](const auto& to, const auto& volumes) {
         Status written = write_state_file(to, volumes);
@@ -66,7 +66,7 @@ class VolumeStateRefused : public VolumeState {
     std::atomic<int> saves_{0};
 };
 
-TEST_F(VolumeStateRefused, a_deletion_is_not_completed_by_the_next_start) {
+TEST_F(VolumeStateRefused, does_not_let_the_next_start_complete_a_deletion) {
     fail_twice();
     ASSERT_FALSE(set_->remove("a"));
     ASSERT_TRUE(set_->find("a")) << "it is served and the file is written";
@@ -76,7 +76,7 @@ TEST_F(VolumeStateRefused, a_deletion_is_not_completed_by_the_next_start) {
     EXPECT_TRUE(deleted_.empty());
 }
 
-TEST_F(VolumeStateRefused, a_shrink_is_not_completed_by_the_next_start) {
+TEST_F(VolumeStateRefused, does_not_let_the_next_start_complete_a_shrink) {
     fail_twice();
     ASSERT_FALSE(set_->resize("a", 1 << 19));
     ASSERT_EQ(set_->find("a")->size, uint64_t{1 << 20}) << "it has its former size";
@@ -86,7 +86,7 @@ TEST_F(VolumeStateRefused, a_shrink_is_not_completed_by_the_next_start) {
     EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 20});
 }
 
-TEST_F(VolumeStateRefused, a_stop_does_not_wait_for_a_correction) {
+TEST_F(VolumeStateRefused, does_not_make_a_stop_wait_for_its_correction) {
     fail_twice();
     ASSERT_FALSE(set_->set_read_only("a", true));
     stop();

@@ -322,7 +322,7 @@ TEST_F(OnSharedStorage,
 
 // If a file contained the shrink, a shrink after a start from it would truncate data that others have written
 // since.
-TEST_F(OnSharedStorage, a_reopening_writes_nothing_of_an_unfinished_shrink) {
+TEST_F(OnSharedStorage, a_reopening_saves_nothing_of_an_unfinished_shrink) {
     make_set(
         {.state = locked(folder_.file("state.json")), .write = [this](const StateLock&, const auto& volumes) {
              written_.push_back(volumes);

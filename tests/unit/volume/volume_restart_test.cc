@@ -43,7 +43,7 @@ class Restarts : public testing::Test {
     std::unique_ptr<VolumeSet> set_;
 };
 
-TEST_F(Restarts, a_declared_volume_that_cannot_be_opened_keeps_its_lun) {
+TEST_F(Restarts, keep_the_lun_of_a_declared_volume_that_cannot_be_opened) {
     const std::vector<VolumeOptions> declared{{.name = "refused", .backend = "refused", .declared = true},
                                               {.name = "served", .backend = "ram:1M", .declared = true}};
     for (const std::string& state : {std::string(), folder_.file("state.json")}) {
@@ -117,7 +117,7 @@ TEST_F(OneVolumeEach, a_refused_declared_volume_is_listed_and_opened_when_the_ot
 }
 
 // While the second volume is being opened, the first one is resized and the target crashes.
-TEST_F(Restarts, a_volume_that_is_still_being_opened_stays_in_the_file) {
+TEST_F(Restarts, keep_a_volume_in_the_file_while_it_is_still_being_opened) {
     const std::string file = folder_.file("state.json");
     std::function<void()> meanwhile;
     start({.state = locked(file), .open = [&](const std::string& what, const io::OpenOptions& options) {
@@ -147,7 +147,7 @@ TEST_F(Restarts, a_volume_that_is_still_being_opened_stays_in_the_file) {
 }
 
 // The refused change is undone by another save when all volumes are closed.
-TEST_F(Restarts, a_change_that_outlasts_the_stop_loses_no_volume) {
+TEST_F(Restarts, lose_no_volume_to_a_change_that_outlasts_the_stop) {
     bool stops = false;
     start(
         {.state = locked(folder_.file("state.json")), .write = [&](const StateLock& to, const auto& volumes) {
@@ -162,7 +162,7 @@ TEST_F(Restarts, a_change_that_outlasts_the_stop_loses_no_volume) {
     EXPECT_FALSE(set_->find("disk")->read_only) << "the refused change";
 }
 
-TEST_F(Restarts, a_volume_that_could_not_be_opened_is_opened_when_the_operator_reopens_it) {
+TEST_F(Restarts, let_the_operator_reopen_a_volume_that_could_not_be_opened) {
     start({.state = locked(folder_.file("state.json"))});
     const std::string file = folder_.file("disk");
     ASSERT_TRUE(create("disk", "aio:" + file, {.size = 1 << 20, .create = true}));
@@ -184,7 +184,7 @@ TEST_F(Restarts, a_volume_that_could_not_be_opened_is_opened_when_the_operator_r
     EXPECT_TRUE(set_->list().empty());
 }
 
-TEST_F(Restarts, a_refused_volume_of_the_configuration_is_opened_when_the_operator_reopens_it) {
+TEST_F(Restarts, let_the_operator_reopen_a_volume_of_the_configuration_that_was_refused) {
     bool refuses = true;
     start({.open = [&](const std::string&, const io::OpenOptions& options) {
         if (!refuses) return io::open_backend("ram:1M", options);
@@ -200,7 +200,7 @@ TEST_F(Restarts, a_refused_volume_of_the_configuration_is_opened_when_the_operat
     EXPECT_FALSE(set_->find("disk")->closed);
 }
 
-TEST_F(Restarts, limits_survive_a_restart) {
+TEST_F(Restarts, keep_the_rate_limits_of_volumes) {
     start({.state = locked(folder_.file("state.json"))});
     const RateLimits configured{.iops = 100, .bandwidth = 1 << 20};
     auto create_declared = [&](const char* name) {
@@ -226,7 +226,7 @@ TEST_F(Restarts, limits_survive_a_restart) {
     EXPECT_EQ(set_->find("kept")->limits, RateLimits{});
 }
 
-TEST_F(Restarts, storage_that_is_gone_is_not_created_again) {
+TEST_F(Restarts, do_not_recreate_storage_that_is_gone) {
     start({.state = locked(folder_.file("state.json"))});
     const std::string file = folder_.file("disk");
     const VolumeOptions disk{
@@ -258,7 +258,7 @@ TEST_F(Restarts, storage_that_is_gone_is_not_created_again) {
     EXPECT_NE(set_->find("disk")->identity.wwid, identity.wwid);
 }
 
-TEST_F(Restarts, storage_that_could_not_be_created_is_created_at_a_later_start) {
+TEST_F(Restarts, create_storage_that_could_not_be_created_before) {
     start({.state = locked(folder_.file("state.json"))});
     std::filesystem::create_directory(folder_.file("later"));
     const VolumeOptions disk{.name = "disk",

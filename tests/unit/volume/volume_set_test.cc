@@ -546,7 +546,7 @@ TEST_F(Threaded, volumes_are_removed_during_a_stream_of_io_and_the_stream_ends_c
 
 // --- the state file's text
 
-TEST(StateFile, written_state_is_read_back) {
+TEST(StateFile, is_read_back_as_it_was_written) {
     std::vector<StoredVolume> volumes{
         {{.name = "a", .backend = "aio:/x \"y\"", .size = 1 << 20, .block_size = 512, .read_only = true},
          {0, 1}},
@@ -565,7 +565,7 @@ TEST(StateFile, written_state_is_read_back) {
     EXPECT_EQ(*parsed, volumes);
 }
 
-TEST(StateFile, damage_of_every_kind_is_refused) {
+TEST(StateFile, is_refused_with_damage_of_every_kind) {
     const std::string good =
         format_state({{{.name = "a", .backend = "ram:1M", .size = 1 << 20, .block_size = 512}, {3, 5}}});
     auto with = [&](const std::string& from, const std::string& to) {

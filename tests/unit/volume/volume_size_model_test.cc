@@ -18,7 +18,7 @@ uint64_t number_in(const char* variable, uint64_t otherwise) {
     return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
 
-TEST(VolumeSizeModel, no_history_loses_or_falsifies_data_or_leaves_a_wrong_size) {
+TEST(VolumeSizeModel, finds_no_history_that_loses_or_falsifies_data_or_leaves_a_wrong_size) {
     ASSERT_TRUE(log::set_level("off"));
     const uint64_t first = number_in("WSS_SIZE_SEED", 1), count = number_in("WSS_SIZE_SEEDS", 4000);
     for (uint64_t seed = first; seed < first + count; ++seed) {

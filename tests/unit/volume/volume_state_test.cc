@@ -10,7 +10,7 @@
 namespace wss::volume {
 namespace {
 
-TEST_F(VolumeState, a_full_state_disk_refuses_each_change_and_leaves_everything_unchanged) {
+TEST_F(VolumeState, on_a_full_disk_refuses_each_change_and_leaves_everything_unchanged) {
     fill_state_disk();
     EXPECT_FALSE(set_->resize("a", 1 << 19));
     EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 20});
@@ -34,14 +34,14 @@ TEST_F(VolumeState, a_full_state_disk_refuses_each_change_and_leaves_everything_
     EXPECT_TRUE(set_->remove("a"));
 }
 
-TEST_F(VolumeState, a_shrink_truncates_the_file_when_observers_have_released_it) {
+TEST_F(VolumeState, records_no_shrink_once_observers_have_released_it_and_the_file_is_truncated) {
     ASSERT_TRUE(set_->resize("a", 1 << 19));
     EXPECT_EQ(holder_.size_seen, uint64_t{1 << 19});
     EXPECT_EQ(file_size(), uint64_t{1 << 19});
     EXPECT_EQ(text().find("shrinking"), std::string::npos) << text();
 }
 
-TEST_F(VolumeState, a_shrink_that_an_observer_drops_fails_and_can_be_repeated) {
+TEST_F(VolumeState, keeps_a_shrink_that_an_observer_dropped_until_it_is_repeated) {
     holder_.lets_go = false;
     EXPECT_FALSE(set_->resize("a", 1 << 19));
     EXPECT_EQ(file_size(), uint64_t{1 << 20});
@@ -55,7 +55,7 @@ TEST_F(VolumeState, a_shrink_that_an_observer_drops_fails_and_can_be_repeated) {
     EXPECT_EQ(file_size(), uint64_t{1 << 20});
 }
 
-TEST_F(VolumeState, data_beyond_the_end_of_an_interrupted_shrink_does_not_return) {
+TEST_F(VolumeState, keeps_data_beyond_the_end_of_an_interrupted_shrink_from_returning) {
     std::ofstream(folder_.file("a"), std::ios::in | std::ios::out).seekp((1 << 19) + 4096).put('x');
     holder_.lets_go = false;
     EXPECT_FALSE(set_->resize("a", 1 << 19));
@@ -73,7 +73,7 @@ TEST_F(VolumeState, data_beyond_the_end_of_an_interrupted_shrink_does_not_return
     EXPECT_EQ(text().find("shrinking"), std::string::npos) << text();
 }
 
-TEST_F(VolumeState, a_deletion_is_stable_before_any_data_is_removed_and_a_start_in_between_reports_it) {
+TEST_F(VolumeState, records_a_deletion_before_data_is_removed_so_that_a_start_in_between_reports_it) {
     const uint64_t wwid = set_->find("a")->identity.wwid;
     ASSERT_TRUE(create("b"));
     std::atomic<bool> held{false};
@@ -99,7 +99,7 @@ TEST_F(VolumeState, a_deletion_is_stable_before_any_data_is_removed_and_a_start_
     EXPECT_TRUE(create("a")) << "the name is free";
 }
 
-TEST_F(VolumeState, a_deletion_of_an_unopened_volume_forgets_it_and_does_not_reuse_its_lun) {
+TEST_F(VolumeState, forgets_an_unopened_volume_when_it_is_deleted_and_does_not_reuse_its_lun) {
     const Identity before = set_->find("a")->identity;
     stop();
     std::filesystem::remove(folder_.file("a"));
@@ -140,7 +140,7 @@ bool soon(const std::function<bool()>& done) {
     return true;
 }
 
-TEST_F(VolumeState, a_second_deletion_of_a_volume_is_refused_and_leaves_the_record_of_the_first) {
+TEST_F(VolumeState, keeps_the_record_of_a_deletion_when_a_second_one_is_refused) {
     ASSERT_TRUE(create("b"));
     HeldVolume held(reactor_, *set_->table(0).find(0));
     std::thread deletes([&] { EXPECT_TRUE(set_->remove("a")); });
@@ -153,7 +153,7 @@ TEST_F(VolumeState, a_second_deletion_of_a_volume_is_refused_and_leaves_the_reco
     EXPECT_EQ(text().find("deleted"), std::string::npos) << text();
 }
 
-TEST_F(VolumeState, a_deletion_that_outlasts_its_caller_leaves_no_record_when_it_has_completed) {
+TEST_F(VolumeState, has_no_record_of_a_completed_deletion_that_outlasted_its_caller) {
     stop();
     wait_ = from_s(1);
     start();
@@ -167,7 +167,7 @@ TEST_F(VolumeState, a_deletion_that_outlasts_its_caller_leaves_no_record_when_it
     EXPECT_EQ(text().find("deleted"), std::string::npos) << text();
 }
 
-TEST_F(VolumeState, the_stop_removes_the_record_of_a_deletion_that_outlasted_its_caller) {
+TEST_F(VolumeState, has_no_record_after_a_stop_of_a_deletion_that_outlasted_its_caller) {
     stop();
     wait_ = from_s(1);
     start();
@@ -181,7 +181,7 @@ TEST_F(VolumeState, the_stop_removes_the_record_of_a_deletion_that_outlasted_its
     EXPECT_TRUE(deleted_.empty());
 }
 
-TEST_F(VolumeState, a_volume_with_the_identity_of_one_whose_deletion_outlasted_its_caller_can_be_deleted) {
+TEST_F(VolumeState, without_a_file_lets_a_recreated_volume_be_deleted_whose_deletion_outlasted_its_caller) {
     stop();
     remembers_ = false;
     wait_ = from_s(1);
@@ -195,7 +195,7 @@ TEST_F(VolumeState, a_volume_with_the_identity_of_one_whose_deletion_outlasted_i
     EXPECT_TRUE(set_->remove("x"));
 }
 
-TEST_F(VolumeState, a_run_without_a_cache_keeps_the_deletion_for_a_run_with_one) {
+TEST_F(VolumeState, keeps_a_deletion_during_a_run_without_a_cache_for_a_run_with_one) {
     const uint64_t wwid = set_->find("a")->identity.wwid;
     stop();
     std::filesystem::rename(folder_.file("a"), folder_.file("hidden"));
@@ -218,7 +218,7 @@ TEST_F(VolumeState, a_run_without_a_cache_keeps_the_deletion_for_a_run_with_one)
     EXPECT_EQ(text().find("deleted"), std::string::npos) << text();
 }
 
-TEST_F(VolumeState, the_deletion_of_an_unopened_volume_keeps_its_record_until_observers_have_recorded_it) {
+TEST_F(VolumeState, keeps_the_deletion_of_an_unopened_volume_until_observers_have_recorded_it) {
     stop();
     std::filesystem::rename(folder_.file("a"), folder_.file("hidden"));
     start();
@@ -264,7 +264,7 @@ class Caller {
     std::thread thread_;  // last, as it uses the other members
 };
 
-TEST_F(VolumeState, two_limits_that_are_set_at_the_same_time_are_both_set) {
+TEST_F(VolumeState, has_both_of_two_limits_that_are_set_at_the_same_time) {
     std::promise<void> begun, go_on;
     bool first = true;
     write_ = [&](const auto& to, const auto& volumes) {
@@ -296,7 +296,7 @@ class Storage final : public Observer {
     std::promise<void> came;
 };
 
-TEST_F(VolumeState, a_waiting_fence_delays_no_change_of_another_volume) {
+TEST_F(VolumeState, can_change_for_one_volume_while_a_fence_of_another_waits) {
     ASSERT_TRUE(create("b"));
     Storage storage;
     on_reactor([&] { set_->table(0).add_observer(storage); });
@@ -310,7 +310,7 @@ TEST_F(VolumeState, a_waiting_fence_delays_no_change_of_another_volume) {
     on_reactor([&] { set_->table(0).remove_observer(storage); });
 }
 
-TEST_F(VolumeState, a_refused_change_undoes_no_other_change_made_meanwhile) {
+TEST_F(VolumeState, keeps_other_changes_that_are_made_while_a_change_is_refused) {
     std::atomic<bool> writes{false};
     write_ = [&](const auto& to, const auto& volumes) {
         if (writes.exchange(true)) return write_state_file(to, volumes);
@@ -328,7 +328,7 @@ TEST_F(VolumeState, a_refused_change_undoes_no_other_change_made_meanwhile) {
     EXPECT_EQ(set_->find("a")->access, std::vector<std::string>{"*=ro"});
 }
 
-TEST_F(VolumeState, changes_by_many_clients_are_all_saved) {
+TEST_F(VolumeState, keeps_all_changes_by_many_clients_through_a_restart) {
     stop();
     wait_ = from_s(120);  // slow machines need it
     start();
@@ -360,7 +360,7 @@ TEST_F(VolumeState, changes_by_many_clients_are_all_saved) {
 
 // The file may have been truncated by hand in the meantime, and have the old size again with data that others
 // have written since.
-TEST_F(VolumeState, a_start_truncates_no_file_and_a_repeated_shrink_does) {
+TEST_F(VolumeState, lets_a_repeated_shrink_truncate_the_file_but_no_start) {
     holder_.lets_go = false;
     EXPECT_FALSE(set_->resize("a", 1 << 19));
     stop();
@@ -379,7 +379,7 @@ TEST_F(VolumeState, a_start_truncates_no_file_and_a_repeated_shrink_does) {
     EXPECT_TRUE(set_->resize("a", 1 << 20));
 }
 
-TEST_F(VolumeState, a_file_with_another_size_at_a_start_is_no_longer_truncated) {
+TEST_F(VolumeState, forgets_a_shrink_whose_file_has_another_size_at_a_start) {
     holder_.lets_go = false;
     EXPECT_FALSE(set_->resize("a", 1 << 19));
     stop();
@@ -411,7 +411,7 @@ class Uncut final : public io::Backend {
     const std::unique_ptr<io::Backend> file_;
 };
 
-TEST_F(VolumeState, a_volume_does_not_grow_before_a_shrink_that_cannot_truncate_its_file_has_completed) {
+TEST_F(VolumeState, allows_no_growth_before_a_shrink_that_could_not_truncate_its_file_has_completed) {
     holder_.lets_go = false;
     EXPECT_FALSE(set_->resize("a", 1 << 19));
     stop();
@@ -432,7 +432,7 @@ TEST_F(VolumeState, a_volume_does_not_grow_before_a_shrink_that_cannot_truncate_
     EXPECT_EQ(text().find("cut_from"), std::string::npos) << text();
 }
 
-TEST_F(VolumeState, a_repeated_shrink_does_not_truncate_storage_that_another_owner_has_had_since) {
+TEST_F(VolumeState, lets_no_repeated_shrink_truncate_storage_that_another_owner_has_had_since) {
     open_ = [](const std::string& specification,
                const io::OpenOptions& options) -> Result<std::unique_ptr<io::Backend>> {
         auto file = io::open_backend(specification, options);
@@ -457,7 +457,7 @@ TEST_F(VolumeState, a_repeated_shrink_does_not_truncate_storage_that_another_own
     }
 }
 
-TEST_F(VolumeState, a_repeated_shrink_that_fails_again_can_be_repeated_after_a_start) {
+TEST_F(VolumeState, lets_a_repeated_shrink_that_failed_again_be_repeated_after_a_start) {
     stop();
     Slow slow;
     slow.silent = true;
