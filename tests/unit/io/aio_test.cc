@@ -24,7 +24,7 @@ Status open_error(const std::string& specification, const OpenOptions& options =
     return backend.status();
 }
 
-TEST(Aio, errors_name_the_path_and_the_reason) {
+TEST(OpenBackend, refuses_each_invalid_specification_and_names_a_missing_file) {
     TemporaryFolder folder;
     std::string missing = folder.file("missing");
     Status status = open_error("aio:" + missing);
@@ -42,7 +42,7 @@ TEST(Aio, errors_name_the_path_and_the_reason) {
     EXPECT_EQ(open_error("aio:" + folder.file("odd"), {.size = 1000, .create = true}).code(), Code::kInvalid);
 }
 
-TEST(Aio, a_file_in_use_is_refused_and_free_again_after_close) {
+TEST(Aio, refuses_a_file_in_use_until_its_user_has_closed_it) {
     TemporaryFolder folder;
     std::string specification = "aio:" + folder.file("disk");
     {
@@ -58,7 +58,7 @@ TEST(Aio, a_file_in_use_is_refused_and_free_again_after_close) {
     EXPECT_TRUE(open_backend(specification, {.read_only = true})) << "readers share";
 }
 
-TEST(Aio, a_read_only_file_refuses_changes) {
+TEST(Aio, refuses_changes_to_a_file_that_was_opened_read_only) {
     TemporaryFolder folder;
     std::string specification = "aio:" + folder.file("disk");
     { ASSERT_TRUE(open_backend(specification, {.size = 1 << 20, .create = true})); }
@@ -72,7 +72,7 @@ TEST(Aio, a_read_only_file_refuses_changes) {
     EXPECT_FALSE(rig->backend->resize(2 << 20));
 }
 
-TEST(Aio, an_existing_file_grows_to_the_requested_size_and_is_never_truncated) {
+TEST(Aio, lets_an_existing_file_grow_to_the_requested_size_and_never_truncates_it) {
     TemporaryFolder folder;
     std::string path = folder.file("disk");
     { ASSERT_TRUE(open_backend("aio:" + path, {.size = 1 << 20, .create = true})); }
@@ -87,7 +87,7 @@ TEST(Aio, an_existing_file_grows_to_the_requested_size_and_is_never_truncated) {
 }
 
 // Reads of holes need no disk: io_submit() completes them at once, as on a RAM disk.
-TEST(Aio, requests_that_always_completed_at_once_may_take_longer_again) {
+TEST(Aio, completes_writes_after_many_reads_that_completed_at_once) {
     TemporaryFolder folder;
     auto rig = Rig::open("aio:" + folder.file("disk"), {.size = 1 << 20, .create = true});
     ASSERT_TRUE(rig);
@@ -102,7 +102,7 @@ TEST(Aio, requests_that_always_completed_at_once_may_take_longer_again) {
     EXPECT_EQ(std::memcmp(buffer.data(), back.data(), 4096), 0);
 }
 
-TEST(Aio, offsets_beyond_two_tebibytes_work) {
+TEST(Aio, works_at_offsets_beyond_two_tebibytes) {
     TemporaryFolder folder;
     constexpr uint64_t kTebi = uint64_t{1} << 40;
     auto backend = open_backend("aio:" + folder.file("sparse"), {.size = 3 * kTebi, .create = true});
@@ -116,7 +116,7 @@ TEST(Aio, offsets_beyond_two_tebibytes_work) {
     EXPECT_EQ(rig.run(Op::kDiscard, 0, 3 * kTebi), 0);
 }
 
-TEST(Aio, a_file_truncated_by_another_program_returns_an_error_with_the_valid_length) {
+TEST(Aio, returns_an_error_with_the_valid_length_for_a_file_truncated_by_another_program) {
     TemporaryFolder folder;
     std::string path = folder.file("disk");
     auto rig = Rig::open("aio:" + path, {.size = 1 << 20, .create = true});
@@ -146,7 +146,7 @@ class FileSizeLimit {
     sighandler_t old_handler_;
 };
 
-TEST(Aio, a_write_cut_short_by_the_system_fails_with_no_space_after_the_part_that_fits) {
+TEST(Aio, reports_no_space_after_the_part_that_fits_for_a_write_cut_short_by_the_system) {
     TemporaryFolder folder;
     auto rig = Rig::open("aio:" + folder.file("disk"), {.size = 1 << 20, .create = true});
     Buffer buffer(128 << 10);
@@ -160,7 +160,7 @@ TEST(Aio, a_write_cut_short_by_the_system_fails_with_no_space_after_the_part_tha
     EXPECT_EQ(rig->run(Op::kWrite, 0, buffer.size(), buffer.data()), 0) << "the queue keeps working";
 }
 
-TEST(Aio, a_full_file_system_returns_no_space_and_the_queue_keeps_working) {
+TEST(Aio, reports_no_space_on_a_full_file_system_and_keeps_working) {
     TemporaryFolder folder;
     if (mount("wss-test", folder.path().c_str(), "tmpfs", 0, "size=1m") != 0)
         GTEST_SKIP() << "needs permission to mount a tmpfs: " << std::strerror(errno);

@@ -55,7 +55,7 @@ TEST_P(EachBackend, reads_back_written_data_at_any_alignment_of_the_buffer) {
     }
 }
 
-TEST_P(EachBackend, a_large_unaligned_transfer_arrives_complete) {
+TEST_P(EachBackend, transfers_large_data_of_unaligned_buffers_completely) {
     auto rig = open();
     Buffer out(3 << 20, 7), in(3 << 20, 9);
     out.fill(1);
@@ -66,7 +66,7 @@ TEST_P(EachBackend, a_large_unaligned_transfer_arrives_complete) {
     EXPECT_EQ(std::memcmp(out.data(), in.data(), out.size()), 0);
 }
 
-TEST_P(EachBackend, done_is_called_once_and_never_from_submit) {
+TEST_P(EachBackend, calls_done_once_and_never_from_submit) {
     auto rig = open();
     Buffer buffer(4096);
     TestRequest good(Op::kRead, 0, 4096, buffer.data()), bad(Op::kRead, kSize, 4096, buffer.data()),
@@ -83,7 +83,7 @@ TEST_P(EachBackend, done_is_called_once_and_never_from_submit) {
     EXPECT_EQ(bad.error, EIO);
 }
 
-TEST_P(EachBackend, more_requests_than_the_queue_depth_all_complete) {
+TEST_P(EachBackend, completes_more_requests_than_the_queue_depth) {
     auto rig = open();
     constexpr size_t kRequests = 600;
     Buffer buffer(kRequests * 512);
@@ -105,7 +105,7 @@ TEST_P(EachBackend, more_requests_than_the_queue_depth_all_complete) {
     EXPECT_EQ(std::memcmp(check.data(), buffer.data() + (kRequests - 1) * 512, 512), 0);
 }
 
-TEST_P(EachBackend, requests_beyond_the_storage_are_refused_and_change_nothing) {
+TEST_P(EachBackend, refuses_requests_that_are_misaligned_or_beyond_its_end_and_keeps_its_size) {
     auto rig = open();
     Buffer buffer(8192);
     EXPECT_EQ(rig->run(Op::kRead, kSize, 512, buffer.data()), EIO);
@@ -119,7 +119,7 @@ TEST_P(EachBackend, requests_beyond_the_storage_are_refused_and_change_nothing) 
     EXPECT_EQ(rig->backend->limits().size, kSize);
 }
 
-TEST_P(EachBackend, discarded_and_zeroed_ranges_read_as_zeroes_and_their_neighbours_stay) {
+TEST_P(EachBackend, returns_zeroes_for_discarded_and_zeroed_ranges_and_keeps_their_neighbours) {
     auto rig = open();
     Buffer out(64 << 10), in(64 << 10);
     out.fill(3);
@@ -133,7 +133,7 @@ TEST_P(EachBackend, discarded_and_zeroed_ranges_read_as_zeroes_and_their_neighbo
     EXPECT_EQ(std::memcmp(out.data(), in.data(), in.size()), 0);
 }
 
-TEST_P(EachBackend, flush_and_fua_complete) {
+TEST_P(EachBackend, completes_flushes_and_fua_writes) {
     auto rig = open();
     Buffer out(4096);
     out.fill(4);
@@ -146,7 +146,7 @@ TEST_P(EachBackend, flush_and_fua_complete) {
     EXPECT_EQ(rig->run(zeroes), 0);
 }
 
-TEST_P(EachBackend, grown_storage_reads_as_zeroes_even_where_it_was_truncated_before) {
+TEST_P(EachBackend, returns_zeroes_where_it_was_truncated_and_has_grown_again) {
     auto rig = open();
     Buffer out(4096), in(4096);
     out.fill(5);
@@ -209,7 +209,7 @@ struct StopReactor : TestRequest {
     reactor::Reactor* reactor = nullptr;
 };
 
-TEST_P(EachBackend, a_sleeping_reactor_wakes_when_its_storage_completes_a_request) {
+TEST_P(EachBackend, wakes_a_sleeping_reactor_when_it_completes_a_request) {
     auto rig = open();
     reactor::Reactor& reactor = rig->reactor;
     reactor::Timer bound([](void* context) noexcept { static_cast<reactor::Reactor*>(context)->stop(); },
@@ -234,7 +234,7 @@ TEST_P(EachBackend, a_sleeping_reactor_wakes_when_its_storage_completes_a_reques
     }
 }
 
-TEST_P(EachBackend, a_reactor_whose_storage_is_idle_again_sleeps) {
+TEST_P(EachBackend, lets_its_reactor_sleep_when_it_is_idle_again) {
     auto rig = open();
     Buffer buffer(4096);
     for (int i = 0; i < 100; ++i) ASSERT_EQ(rig->run(Op::kWrite, 0, 4096, buffer.data()), 0);

@@ -10,7 +10,7 @@
 namespace wss::io::test {
 namespace {
 
-TEST(Filter, every_nth_request_of_the_kind_fails_with_the_given_errno) {
+TEST(Filter, fails_every_nth_request_of_the_kind_with_the_given_errno) {
     auto rig = Rig::open("error:every=3,errno=ENOSPC,op=write:ram:1M");
     Buffer buffer(4096);
     std::vector<int> errors;
@@ -21,7 +21,7 @@ TEST(Filter, every_nth_request_of_the_kind_fails_with_the_given_errno) {
     EXPECT_EQ(errors, (std::vector<int>{0, 0, ENOSPC, 0, 0, ENOSPC}));
 }
 
-TEST(Filter, a_bad_range_fails_at_its_first_byte_and_the_part_before_it_succeeds) {
+TEST(Filter, fails_requests_at_the_first_byte_of_a_bad_range_and_completes_the_part_before_it) {
     auto rig = Rig::open("error:from=64K,to=68K:ram:1M");
     Buffer buffer(128 << 10);
     buffer.fill(1);
@@ -38,7 +38,7 @@ TEST(Filter, a_bad_range_fails_at_its_first_byte_and_the_part_before_it_succeeds
     EXPECT_EQ(rig->run(Op::kRead, 68 << 10, 4096, in.data()), 0);
 }
 
-TEST(Filter, the_error_for_an_invalid_rule_names_the_wrong_word) {
+TEST(Filter, with_an_invalid_rule_or_without_storage_or_on_too_many_others_is_refused) {
     for (const char* rule : {"every", "every=x", "colour=red", "errno=EFOO", "op=sing", "from=2M,to=1M"}) {
         auto parsed = parse_filter_rule(rule);
         EXPECT_FALSE(parsed) << rule;
@@ -54,7 +54,7 @@ class ManualClock final : public Clock {
     Nanoseconds time{0};
 };
 
-TEST(Filter, a_delayed_request_completes_after_its_delay_and_not_before) {
+TEST(Filter, completes_a_delayed_request_after_its_delay_and_not_before) {
     ManualClock clock;
     reactor::Reactor reactor(clock);
     auto backend = open_backend("delay:us=500,op=read:ram:1M", {});
@@ -80,7 +80,7 @@ TEST(Filter, a_delayed_request_completes_after_its_delay_and_not_before) {
     reactor.remove(**queue);
 }
 
-TEST(Filter, delay_applies_to_the_first_requests_of_a_range_only) {
+TEST(Filter, delays_only_the_first_requests_of_a_range) {
     ManualClock clock;
     reactor::Reactor reactor(clock);
     auto backend = open_backend("delay:us=500,op=write,first=1,from=64K,to=128K:ram:1M", {});
@@ -104,7 +104,7 @@ TEST(Filter, delay_applies_to_the_first_requests_of_a_range_only) {
     reactor.remove(**queue);
 }
 
-TEST(Ram, memory_is_the_storage_itself_and_keeps_its_address_when_it_grows) {
+TEST(Ram, exposes_its_memory_whose_address_stays_the_same_when_it_grows) {
     auto rig = Rig::open("ram:1M");
     std::span<std::byte> memory = rig->backend->memory();
     ASSERT_EQ(memory.size(), size_t{1 << 20});

@@ -52,7 +52,7 @@ TEST(RbdBoundedCall, keeps_partial_results_of_a_call_that_threw) {
     EXPECT_EQ(leaks.load(), before + 1);
 }
 
-TEST(RbdRoom, a_process_with_few_descriptors_left_has_no_room_for_an_image) {
+TEST(RbdRoom, for_an_image_is_missing_in_a_process_with_few_descriptors_left) {
     EXPECT_TRUE(check_room());
     rlimit before{};
     ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);

@@ -14,7 +14,7 @@
 namespace wss::io::test {
 namespace {
 
-TEST(RbdCephConf, values_that_make_librados_end_the_process_are_refused) {
+TEST(RbdCephConf, with_a_value_that_makes_librados_end_the_process_is_refused) {
     const std::pair<const char*, const char*> lethal[] = {
         {"ms_type", "nonsense"},
         {"ms_type", ""},
@@ -41,7 +41,7 @@ TEST(RbdCephConf, values_that_make_librados_end_the_process_are_refused) {
     }
 }
 
-TEST(RbdCephConf, values_that_librados_accepts_are_accepted) {
+TEST(RbdCephConf, with_a_value_that_librados_accepts_is_accepted) {
     const std::pair<const char*, const char*> fine[] = {{"ms_type", "async+posix"},
                                                         {"ms_type", "async"},
                                                         {"ms_public_type", ""},
@@ -57,7 +57,7 @@ TEST(RbdCephConf, values_that_librados_accepts_are_accepted) {
         EXPECT_TRUE(check_ceph_setting(name, value, "ceph.conf")) << name << " = " << value;
 }
 
-TEST(RbdCephConf, each_setting_that_is_checked_is_listed) {
+TEST(RbdCephConf, settings_that_are_checked_are_all_listed) {
     const auto names = lethal_ceph_settings();
     for (const char* name :
          {"ms_type", "ms_public_type", "heartbeat_interval", "librados_thread_count", "rbd_op_threads",
@@ -65,7 +65,7 @@ TEST(RbdCephConf, each_setting_that_is_checked_is_listed) {
         EXPECT_NE(std::find(names.begin(), names.end(), name), names.end()) << name;
 }
 
-TEST(RbdCephConf, a_list_without_a_word_that_librados_knows_is_refused) {
+TEST(RbdCephConf, with_a_list_that_has_no_word_that_librados_knows_is_refused) {
     const std::pair<const char*, std::vector<const char*>> wrong[] = {
         {"ms_client_mode", {"nonsense", "", "CRC", "crc2 securely"}},
         {"ms_mon_client_mode", {"nonsense", " , ;"}},
@@ -81,7 +81,7 @@ TEST(RbdCephConf, a_list_without_a_word_that_librados_knows_is_refused) {
     }
 }
 
-TEST(RbdCephConf, a_list_with_a_word_that_librados_knows_is_accepted) {
+TEST(RbdCephConf, with_a_list_that_has_a_word_that_librados_knows_is_accepted) {
     const std::pair<const char*, const char*> fine[] = {{"ms_client_mode", "crc"},
                                                         {"ms_client_mode", "nonsense;secure"},
                                                         {"ms_mon_client_mode", "secure crc"},
@@ -94,13 +94,13 @@ TEST(RbdCephConf, a_list_with_a_word_that_librados_knows_is_accepted) {
     EXPECT_EQ(settings_to_connect().size(), 4u);
 }
 
-TEST(RbdCephConf, an_error_shows_the_beginning_of_a_long_value) {
+TEST(RbdCephConf, errors_stay_short_and_give_the_length_of_a_long_value) {
     const std::string status = check_ceph_setting("ms_type", std::string(4000, 'x'), "c").to_string();
     EXPECT_LT(status.size(), 400u);
     EXPECT_NE(status.find("4000 characters"), std::string::npos) << status;
 }
 
-TEST(RbdCephConf, limits_of_requests_and_bytes_per_second_are_throttles) {
+TEST(RbdCephConf, throttles_are_limits_of_requests_and_bytes_per_second) {
     EXPECT_TRUE(is_throttle("rbd_qos_iops_limit", "1"));
     EXPECT_TRUE(is_throttle("rbd_qos_write_bps_limit", "1M"));
     EXPECT_FALSE(is_throttle("rbd_qos_iops_limit", "0"));
@@ -120,14 +120,14 @@ class RbdCephFile : public ::testing::Test {
     std::string folder_ = "/tmp/wss-ceph-conf-XXXXXX";
 };
 
-TEST_F(RbdCephFile, anything_but_a_regular_file_is_refused) {
+TEST_F(RbdCephFile, that_is_not_a_regular_file_is_refused) {
     ASSERT_EQ(mkfifo(path("fifo").c_str(), 0600), 0);
     EXPECT_NE(error_of(path("fifo")).find("is a FIFO"), std::string::npos) << error_of(path("fifo"));
     EXPECT_NE(error_of(folder_).find(folder_ + " is a directory"), std::string::npos) << error_of(folder_);
     EXPECT_NE(error_of("/dev/zero").find("is a device"), std::string::npos) << error_of("/dev/zero");
 }
 
-TEST_F(RbdCephFile, the_length_of_a_file_has_a_limit) {
+TEST_F(RbdCephFile, that_is_longer_than_the_limit_is_refused) {
     std::ofstream(path("long")) << "[global]";
     EXPECT_TRUE(check_ceph_file("keyring", path("long")));
     std::filesystem::resize_file(path("long"), 1 << 20);
@@ -136,7 +136,7 @@ TEST_F(RbdCephFile, the_length_of_a_file_has_a_limit) {
     EXPECT_NE(error_of(path("long")).find("1048577 bytes"), std::string::npos) << error_of(path("long"));
 }
 
-TEST_F(RbdCephFile, each_path_of_a_list_is_checked_up_to_the_one_that_librados_uses) {
+TEST_F(RbdCephFile, lists_are_checked_up_to_the_file_that_librados_uses) {
     ASSERT_EQ(mkfifo(path("fifo").c_str(), 0600), 0);
     std::ofstream(path("file")) << "[client.admin]";
     auto error = [](const std::string& list) { return check_ceph_files("keyring", list).to_string(); };
@@ -151,7 +151,7 @@ TEST_F(RbdCephFile, each_path_of_a_list_is_checked_up_to_the_one_that_librados_u
     EXPECT_TRUE(check_ceph_files("keyring", ""));
 }
 
-TEST_F(RbdCephFile, a_missing_file_is_left_to_librados) {
+TEST_F(RbdCephFile, that_is_missing_is_left_to_librados) {
     EXPECT_TRUE(check_ceph_file("keyring", path("none")));
 }
 

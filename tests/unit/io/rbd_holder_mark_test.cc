@@ -19,7 +19,7 @@ TEST(HolderMark, is_parsed_as_it_was_written) {
     EXPECT_EQ(parse_holder_mark(kReleased.text()), kReleased);
 }
 
-TEST(HolderMark, text_of_other_programs_is_not_a_mark) {
+TEST(HolderMark, is_not_recognized_in_text_of_other_programs) {
     for (const std::string& text : {std::string(),
                                     std::string("1"),
                                     std::string("1 2 1"),

@@ -32,7 +32,7 @@ TEST(RbdLockInfo, holder_is_recognized_by_its_number_alone) {
     EXPECT_EQ(lock_holder(answer({holder(4711), holder(4712)}), 4711), LockHolder::kOther);
 }
 
-TEST(RbdLockInfo, each_truncated_answer_is_refused_and_nothing_beyond_it_is_read) {
+TEST(RbdLockInfo, answers_are_refused_when_truncated_and_never_read_beyond_their_end) {
     const std::string whole = answer({holder(4711)});
     for (size_t bytes = 0; bytes < whole.size(); ++bytes)
         EXPECT_EQ(lock_holder(std::span(whole.data(), bytes), 4711), LockHolder::kUnreadable) << bytes;

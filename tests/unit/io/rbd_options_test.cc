@@ -12,7 +12,7 @@ std::string error_of(const std::string& text) {
     return parsed ? "" : parsed.status().to_string();
 }
 
-TEST(RbdOptions, pool_and_image_are_enough) {
+TEST(RbdOptions, need_only_a_pool_and_an_image) {
     auto parsed = parse_rbd_options("rbd/disk0");
     ASSERT_TRUE(parsed) << parsed.status().to_string();
     EXPECT_EQ(parsed->pool, "rbd");
@@ -24,7 +24,7 @@ TEST(RbdOptions, pool_and_image_are_enough) {
     EXPECT_EQ(parsed->name(), "rbd/disk0");
 }
 
-TEST(RbdOptions, every_option_is_accepted) {
+TEST(RbdOptions, are_all_accepted) {
     auto parsed = parse_rbd_options(
         "p/i@s?conf=/etc/ceph/a.conf&id=wss&keyring=/k&cache=true&steal=0&mount_timeout=1&osd_timeout=2"
         "&mon_timeout=3&open_timeout=4&resize_timeout=5&close_timeout=3600&away_timeout=7");
@@ -45,7 +45,7 @@ TEST(RbdOptions, every_option_is_accepted) {
     EXPECT_EQ(parsed->away_timeout, 7u);
 }
 
-TEST(RbdOptions, each_invalid_word_is_named) {
+TEST(RbdOptions, errors_explain_each_invalid_word) {
     const std::pair<const char*, const char*> wrong[] = {
         {"", "write POOL/IMAGE"},
         {"disk0", "write POOL/IMAGE"},
@@ -77,7 +77,7 @@ TEST(RbdOptions, each_invalid_word_is_named) {
     EXPECT_NE(error_of("rbd/" + std::string(96, 'x')).find("at most 95"), std::string::npos);
 }
 
-TEST(RbdOptions, an_error_shows_the_beginning_of_a_long_word) {
+TEST(RbdOptions, errors_about_a_long_word_stay_short) {
     const std::string text(100'000, 'x');
     for (const char* before : {"", "a/b/", "a/b@", "a/b?", "a/b?conf=", "a/b?conf=/", "a/b?keyring=/",
                                "a/b?id=", "a/b?id=client.", "a/b?cache=", "a/b?osd_timeout="}) {
@@ -91,7 +91,7 @@ TEST(RbdOptions, an_error_shows_the_beginning_of_a_long_word) {
     EXPECT_EQ(error_of("a/b?conf=/" + std::string(4094, 'x')), "");
 }
 
-TEST(RbdOptions, an_invalid_word_is_reported_before_the_plug_in_is_searched_for) {
+TEST(RbdOptions, are_checked_before_the_plug_in_is_searched_for) {
     auto opened = open_backend("rbd:rbd/i?cahce=1", {});
     ASSERT_FALSE(opened);
     EXPECT_EQ(opened.status().code(), Code::kInvalid) << opened.status().to_string();

@@ -13,7 +13,7 @@ TEST(OwnerMark, is_parsed_as_it_was_written) {
     EXPECT_EQ(parse_owner_mark(mark.text()), mark);
 }
 
-TEST(OwnerMark, text_of_other_programs_is_not_a_mark) {
+TEST(OwnerMark, is_not_recognized_in_text_of_other_programs) {
     for (const std::string& text :
          {std::string(), kName, kName + " ", " " + kNumber, kName + " \xff\xfe", kName + " " + kNumber + " ",
           kName + "  " + kNumber, kName + " " + kNumber + "0", kName + " number", kName + " a\n",

@@ -26,13 +26,13 @@ TEST(RbdParentSpec, of_a_later_version_is_read_if_that_version_permits_it) {
     EXPECT_EQ(parse_parent(answer(kParent, 2)), std::nullopt);
 }
 
-TEST(RbdParentSpec, each_truncated_answer_is_refused_and_nothing_beyond_it_is_read) {
+TEST(RbdParentSpec, is_refused_in_each_truncated_answer_and_never_read_beyond_its_end) {
     const std::string whole = answer(kParent);
     for (size_t bytes = 0; bytes < whole.size(); ++bytes)
         EXPECT_EQ(parse_parent(std::span(whole.data(), bytes)), std::nullopt) << bytes;
 }
 
-TEST(RbdParentSpec, nothing_is_read_from_a_parent_without_an_overlap) {
+TEST(RbdParentSpec, without_an_overlap_means_that_nothing_is_read_from_the_parent) {
     const auto overlap = [](const std::string& bytes) { return parse_overlap(bytes); };
     EXPECT_EQ(overlap(number(1, 1) + number(8 << 20, 8)), true);
     EXPECT_EQ(overlap(number(1, 1) + number(0, 8)), false);

@@ -62,7 +62,7 @@ class OneUser : public testing::Test {
     SizeNotices notices_;
 };
 
-TEST_F(OneUser, user_is_notified_of_a_shrink_even_if_growth_followed_it_during_a_notice) {
+TEST_F(OneUser, is_notified_of_a_shrink_even_if_growth_followed_it_during_a_notice) {
     user_.hold();
     notices_.changed(20);
     user_.wait_for(1);
@@ -76,7 +76,7 @@ TEST_F(OneUser, user_is_notified_of_a_shrink_even_if_growth_followed_it_during_a
     EXPECT_EQ(notices_.size(), 32u);
 }
 
-TEST_F(OneUser, user_is_not_notified_of_its_own_change) {
+TEST_F(OneUser, is_not_notified_of_its_own_change) {
     notices_.limit_own(8);
     EXPECT_EQ(notices_.size(), 8u);
     notices_.changed_own(8);
@@ -86,7 +86,7 @@ TEST_F(OneUser, user_is_not_notified_of_its_own_change) {
     EXPECT_EQ(user_.wait_for(1), (std::vector<Notice>{{24, 40}}));
 }
 
-TEST_F(OneUser, own_change_does_not_hide_a_shrink_that_was_not_reported) {
+TEST_F(OneUser, is_notified_of_an_unreported_shrink_even_after_its_own_change) {
     user_.hold();
     notices_.changed(20);
     user_.wait_for(1);
@@ -97,7 +97,7 @@ TEST_F(OneUser, own_change_does_not_hide_a_shrink_that_was_not_reported) {
     EXPECT_EQ(user_.wait_for(3), (std::vector<Notice>{{16, 20}, {12, 4}, {4, 12}}));
 }
 
-TEST_F(OneUser, size_after_a_failed_own_change_is_reported_if_others_set_it) {
+TEST_F(OneUser, is_notified_of_the_size_after_its_failed_change_if_others_set_it) {
     notices_.limit_own(32);
     EXPECT_TRUE(notices_.changed(8));
     notices_.failed_own(8);
@@ -109,7 +109,7 @@ TEST_F(OneUser, size_after_a_failed_own_change_is_reported_if_others_set_it) {
     EXPECT_EQ(user_.wait_for(2), (std::vector<Notice>{{16, 8}, {8, 4}}));
 }
 
-TEST_F(OneUser, refused_notice_is_repeated_after_a_failed_own_change) {
+TEST_F(OneUser, is_notified_again_of_a_refused_size_after_its_own_change_has_failed) {
     user_.hold();
     user_.refuse();
     notices_.changed(8);
@@ -120,7 +120,7 @@ TEST_F(OneUser, refused_notice_is_repeated_after_a_failed_own_change) {
     EXPECT_EQ(user_.wait_for(2), (std::vector<Notice>{{16, 8}, {16, 8}}));
 }
 
-TEST_F(OneUser, shrink_that_the_user_could_not_adopt_is_reported_again_before_a_later_growth) {
+TEST_F(OneUser, is_notified_again_of_a_shrink_that_it_could_not_adopt_before_a_later_growth) {
     user_.refuse();
     notices_.changed(4);
     user_.wait_for(1);
@@ -129,14 +129,14 @@ TEST_F(OneUser, shrink_that_the_user_could_not_adopt_is_reported_again_before_a_
     EXPECT_EQ(notices_.size(), 32u);
 }
 
-TEST_F(OneUser, growth_that_the_user_could_not_adopt_is_reported_again_from_its_current_size) {
+TEST_F(OneUser, is_notified_again_of_a_growth_that_it_could_not_adopt_from_its_current_size) {
     user_.refuse();
     notices_.changed(32);
     EXPECT_EQ(user_.wait_for(2), (std::vector<Notice>{{16, 32}, {16, 32}}));
 }
 
 // This happens when the user's own resize prevents it from adopting the size.
-TEST_F(OneUser, own_change_during_a_refused_notice_leaves_the_shrink_and_replaces_the_growth) {
+TEST_F(OneUser, is_notified_again_of_a_refused_shrink_during_which_it_grew_and_then_of_its_growth) {
     user_.hold();
     user_.refuse();
     notices_.changed(4);
@@ -146,7 +146,7 @@ TEST_F(OneUser, own_change_during_a_refused_notice_leaves_the_shrink_and_replace
     EXPECT_EQ(user_.wait_for(3), (std::vector<Notice>{{16, 4}, {24, 4}, {4, 24}}));
 }
 
-TEST_F(OneUser, sizes_that_its_own_change_explains_are_not_reported_and_smaller_ones_are) {
+TEST_F(OneUser, is_notified_of_a_smaller_size_but_of_none_that_its_own_change_explains) {
     notices_.limit_own(8);
     notices_.changed(8);
     notices_.changed_own(8);
@@ -157,7 +157,7 @@ TEST_F(OneUser, sizes_that_its_own_change_explains_are_not_reported_and_smaller_
     EXPECT_EQ(user_.wait_for(1).front().second, 2u);
 }
 
-TEST_F(OneUser, size_that_was_read_before_its_own_change_is_not_mistaken_for_a_change_by_others) {
+TEST_F(OneUser, is_not_notified_of_its_former_size_that_was_read_before_its_own_change) {
     const uint64_t reading = notices_.moment();
     notices_.limit_own(32);
     notices_.changed_own(32);
@@ -167,7 +167,7 @@ TEST_F(OneUser, size_that_was_read_before_its_own_change_is_not_mistaken_for_a_c
     EXPECT_EQ(user_.wait_for(1), (std::vector<Notice>{{32, 16}}));
 }
 
-TEST_F(OneUser, shrink_whose_read_began_before_the_end_of_its_own_change_is_reported) {
+TEST_F(OneUser, is_notified_of_a_shrink_whose_read_began_before_the_end_of_its_own_change) {
     const uint64_t reading = notices_.moment();
     notices_.limit_own(32);
     notices_.changed_own(32);
@@ -176,7 +176,7 @@ TEST_F(OneUser, shrink_whose_read_began_before_the_end_of_its_own_change_is_repo
 }
 
 // The user must not grow before it has dropped its data beyond the end of the shrink.
-TEST_F(OneUser, shrink_whose_notice_is_in_progress_when_its_own_growth_ends_limits_the_size) {
+TEST_F(OneUser, is_limited_to_a_shrink_whose_notice_is_in_progress_when_its_own_growth_ends) {
     user_.hold();
     notices_.changed(4);
     user_.wait_for(1);
@@ -189,7 +189,7 @@ TEST_F(OneUser, shrink_whose_notice_is_in_progress_when_its_own_growth_ends_limi
 }
 
 // The storage has 32, then others shrink it to 24, then the user is notified that its growth has ended.
-TEST_F(OneUser, shrink_by_others_right_after_its_own_growth_is_reported) {
+TEST_F(OneUser, is_notified_of_a_shrink_by_others_right_after_its_own_growth) {
     notices_.limit_own(32);
     notices_.changed(32);
     notices_.changed(24);
@@ -199,7 +199,7 @@ TEST_F(OneUser, shrink_by_others_right_after_its_own_growth_is_reported) {
     EXPECT_EQ(notices_.size(), 24u);
 }
 
-TEST_F(OneUser, sizes_that_were_read_during_an_earlier_own_change_are_not_reported_after_a_later_one) {
+TEST_F(OneUser, has_the_size_of_its_own_change_whatever_was_read_during_an_earlier_one) {
     for (const bool fails : {false, true}) {
         notices_.limit_own(32);
         notices_.changed(32);
@@ -212,7 +212,7 @@ TEST_F(OneUser, sizes_that_were_read_during_an_earlier_own_change_are_not_report
     }
 }
 
-TEST_F(OneUser, size_of_an_own_shrink_that_took_effect_and_failed_is_not_a_shrink_by_others) {
+TEST_F(OneUser, is_not_notified_of_its_own_shrink_that_took_effect_although_it_failed) {
     notices_.limit_own(8);
     const uint64_t reading = notices_.moment();  // finds 8
     notices_.failed_own(16);                     // others have enlarged the storage before its size was read
@@ -222,7 +222,7 @@ TEST_F(OneUser, size_of_an_own_shrink_that_took_effect_and_failed_is_not_a_shrin
     EXPECT_FALSE(notices_.hides_growth());
 }
 
-TEST_F(OneUser, resize_would_cut_off_a_growth_that_the_user_has_not_followed) {
+TEST_F(OneUser, would_cut_off_a_growth_that_it_has_not_followed_by_resizing_to_less) {
     user_.hold();
     notices_.changed(32);
     user_.wait_for(1);
@@ -233,7 +233,7 @@ TEST_F(OneUser, resize_would_cut_off_a_growth_that_the_user_has_not_followed) {
     while (notices_.would_cut(8)) std::this_thread::yield();
 }
 
-TEST_F(OneUser, resize_of_unknown_outcome_limits_the_size_until_a_later_read) {
+TEST_F(OneUser, is_limited_by_its_resize_of_unknown_outcome_until_a_later_read) {
     notices_.limit_own(8);
     const uint64_t before = notices_.moment();
     notices_.unknown_own();
@@ -244,7 +244,7 @@ TEST_F(OneUser, resize_of_unknown_outcome_limits_the_size_until_a_later_read) {
     EXPECT_EQ(notices_.size(), 16u);
 }
 
-TEST_F(OneUser, loss_after_a_shrink_that_the_user_could_not_adopt_is_reported_from_its_current_size) {
+TEST_F(OneUser, is_notified_of_a_loss_from_its_current_size_after_a_shrink_that_it_could_not_adopt) {
     user_.hold();
     user_.refuse();
     notices_.changed(4);
@@ -254,13 +254,13 @@ TEST_F(OneUser, loss_after_a_shrink_that_the_user_could_not_adopt_is_reported_fr
     EXPECT_EQ(user_.wait_for(2), (std::vector<Notice>{{16, 4}, {16, 0}}));
 }
 
-TEST_F(OneUser, loss_that_the_user_could_not_accept_is_reported_again) {
+TEST_F(OneUser, is_notified_again_of_a_loss_that_it_could_not_accept) {
     user_.refuse();
     notices_.lose();
     EXPECT_EQ(user_.wait_for(2), (std::vector<Notice>{{16, 0}, {16, 0}}));
 }
 
-TEST_F(OneUser, loss_is_the_last_notice_and_is_sent_once) {
+TEST_F(OneUser, is_notified_of_a_loss_once_and_of_nothing_after_it) {
     notices_.lose();
     EXPECT_EQ(user_.wait_for(1), (std::vector<Notice>{{16, 0}}));
     notices_.changed(8);
@@ -269,7 +269,7 @@ TEST_F(OneUser, loss_is_the_last_notice_and_is_sent_once) {
     EXPECT_EQ(user_.wait_for(1).size(), 1u);
 }
 
-TEST(SizeNotices, loss_before_a_user_is_added_is_reported_to_that_user) {
+TEST(SizeNotices, report_a_loss_to_a_user_that_is_added_after_it) {
     User user;
     SizeNotices notices;
     ASSERT_TRUE(notices.start(16));
@@ -281,7 +281,7 @@ TEST(SizeNotices, loss_before_a_user_is_added_is_reported_to_that_user) {
 
 // The user refuses the first known size. Meanwhile the storage shrinks, so that its end is lost, and grows
 // again.
-TEST(SizeNotices, shrink_after_a_first_size_that_the_user_could_not_adopt_is_reported_before_the_growth) {
+TEST(SizeNotices, report_a_shrink_before_a_growth_after_a_first_size_that_the_user_could_not_adopt) {
     SizeNotices notices;
     User user;
     ASSERT_TRUE(notices.start(0));
@@ -296,7 +296,7 @@ TEST(SizeNotices, shrink_after_a_first_size_that_the_user_could_not_adopt_is_rep
     notices.watch({});
 }
 
-TEST(SizeNotices, storage_that_is_larger_than_its_user_knows_is_reported) {
+TEST(SizeNotices, report_that_the_storage_is_larger_than_its_user_knows) {
     SizeNotices notices;
     ASSERT_TRUE(notices.start(32, 16));
     EXPECT_EQ(notices.size(), 16u);
@@ -310,13 +310,13 @@ TEST(SizeNotices, storage_that_is_larger_than_its_user_knows_is_reported) {
     notices.watch({});
 }
 
-TEST(SizeNotices, storage_that_is_smaller_than_its_user_knows_keeps_its_own_size) {
+TEST(SizeNotices, begin_with_the_size_of_storage_that_is_smaller_than_its_user_knows) {
     SizeNotices notices;
     ASSERT_TRUE(notices.start(8, 16));
     EXPECT_EQ(notices.size(), 8u);
 }
 
-TEST(SizeNotices, a_growth_after_a_shrink_is_hidden_until_the_user_has_acted_on_the_shrink) {
+TEST(SizeNotices, hide_a_growth_after_a_shrink_until_the_user_has_acted_on_the_shrink) {
     SizeNotices notices;
     ASSERT_TRUE(notices.start(16));
     User user;
@@ -334,7 +334,7 @@ TEST(SizeNotices, a_growth_after_a_shrink_is_hidden_until_the_user_has_acted_on_
     notices.watch({});
 }
 
-TEST(SizeNotices, a_growth_alone_is_not_hidden) {
+TEST(SizeNotices, do_not_hide_a_growth_without_a_shrink) {
     SizeNotices notices;
     ASSERT_TRUE(notices.start(16));
     User user;
@@ -346,7 +346,7 @@ TEST(SizeNotices, a_growth_alone_is_not_hidden) {
     notices.watch({});
 }
 
-TEST(SizeNotices, without_a_user_the_last_size_counts) {
+TEST(SizeNotices, have_the_last_size_if_there_is_no_user) {
     SizeNotices notices;
     ASSERT_TRUE(notices.start(16));
     notices.changed(4);
