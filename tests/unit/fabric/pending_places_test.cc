@@ -40,7 +40,7 @@ struct PendingPlacesTest : testing::Test {
     }
 };
 
-TEST_F(PendingPlacesTest, a_new_connection_evicts_the_oldest_one_of_the_source_that_has_the_most) {
+TEST_F(PendingPlacesTest, evict_the_oldest_connection_of_the_source_that_has_the_most_for_a_new_one) {
     const Place elsewhere = take("b");
     std::vector<Place> one;
     while (one.size() < kPlaces - 1) one.push_back(take("a"));
@@ -51,14 +51,14 @@ TEST_F(PendingPlacesTest, a_new_connection_evicts_the_oldest_one_of_the_source_t
     EXPECT_FALSE(is_evicted(elsewhere));
 }
 
-TEST_F(PendingPlacesTest, evicted_connections_that_still_exist_are_limited) {
+TEST_F(PendingPlacesTest, limit_the_evicted_connections_that_still_exist) {
     for (size_t i = 0; i < 2 * kPlaces; ++i) EXPECT_NE(places.take("a").place, 0u);
     EXPECT_EQ(places.take("b").place, 0u) << "all of them still have their memory";
     places.left(1);
     EXPECT_NE(places.take("b").place, 0u);
 }
 
-TEST_F(PendingPlacesTest, a_source_gets_and_keeps_a_place_during_a_flood_from_fewer_sources_than_places) {
+TEST_F(PendingPlacesTest, give_a_source_a_place_to_keep_during_a_flood_from_fewer_sources_than_places) {
     for (size_t sources : {1, 40, 100}) {
         flood(5 * sources + 1000, sources);
         const Place honest = take("honest");
@@ -69,7 +69,7 @@ TEST_F(PendingPlacesTest, a_source_gets_and_keeps_a_place_during_a_flood_from_fe
     }
 }
 
-TEST_F(PendingPlacesTest, every_connection_keeps_its_place_for_half_as_many_arrivals_as_there_are_places) {
+TEST_F(PendingPlacesTest, keep_every_connection_for_half_as_many_arrivals_as_there_are_places) {
     for (size_t sources : {1, 100, 1000, 100'000}) {
         flood(5 * kPlaces, sources);
         // The flood evicts each try. Another try is not at a disadvantage, and neither are several at once.
@@ -88,7 +88,7 @@ TEST_F(PendingPlacesTest, every_connection_keeps_its_place_for_half_as_many_arri
     }
 }
 
-TEST_F(PendingPlacesTest, a_proven_source_keeps_its_places_during_a_flood_from_more_sources_than_places) {
+TEST_F(PendingPlacesTest, keep_connections_of_a_proven_source_during_a_flood_from_more_sources_than_places) {
     places.proven(take("honest"));
     flood(5 * kPlaces, 100'000);
     std::vector<Place> honest;
@@ -99,14 +99,14 @@ TEST_F(PendingPlacesTest, a_proven_source_keeps_its_places_during_a_flood_from_m
     for (Place each : honest) EXPECT_FALSE(is_evicted(each));
 }
 
-TEST_F(PendingPlacesTest, a_flood_from_a_proven_source_displaces_its_own_connections) {
+TEST_F(PendingPlacesTest, evict_no_connection_of_others_during_a_flood_from_a_proven_source) {
     places.proven(take("turned"));
     const Place honest = take("honest");
     for (size_t i = 0; i < 10 * kPlaces; ++i) take("turned");
     EXPECT_FALSE(is_evicted(honest));
 }
 
-TEST_F(PendingPlacesTest, the_number_of_remembered_proven_sources_is_bounded_to_the_latest) {
+TEST_F(PendingPlacesTest, remember_a_limited_number_of_proven_sources_and_forget_the_earliest) {
     for (size_t i = 0; i <= PendingPlaces::kProvenMax; ++i) places.proven(take("source" + std::to_string(i)));
     EXPECT_EQ(places.proven_sources(), PendingPlaces::kProvenMax);
     const Place first = take("source0"), last = take("source1");
