@@ -23,7 +23,7 @@ class Authentication : public ::testing::Test {
     World world{guarded()};
 };
 
-TEST_F(Authentication, both_ends_prove_knowledge_of_the_secret) {
+TEST_F(Authentication, proves_to_each_end_that_the_other_knows_the_secret) {
     Prove alice(world, 1);
     auto result = alice.run("alice", kAlice);
     ASSERT_TRUE(result.granted) << result.text;
@@ -39,7 +39,7 @@ TEST_F(Authentication, both_ends_prove_knowledge_of_the_secret) {
     EXPECT_TRUE(sessions[0].authenticated);
 }
 
-TEST_F(Authentication, a_wrong_secret_is_refused_with_a_reason_and_the_connection_ends) {
+TEST_F(Authentication, refuses_a_wrong_secret_with_a_reason_and_ends_the_connection) {
     Prove liar(world, 1);
     auto result = liar.run("alice", kBob);
     EXPECT_FALSE(result.granted);
@@ -49,14 +49,14 @@ TEST_F(Authentication, a_wrong_secret_is_refused_with_a_reason_and_the_connectio
     EXPECT_EQ(world.totals().refused_logins, 1u);
 }
 
-TEST_F(Authentication, an_unknown_name_looks_like_a_wrong_secret) {
+TEST_F(Authentication, refuses_an_unknown_name_with_the_same_text_as_a_wrong_secret) {
     Prove liar(world, 1);
     auto result = liar.run("nobody", kBob);
     EXPECT_FALSE(result.granted);
     EXPECT_EQ(result.text, "the target has no initiator 'nobody' with this secret");
 }
 
-TEST_F(Authentication, an_initiator_without_authentication_is_refused_at_login) {
+TEST_F(Authentication, refuses_at_login_an_initiator_that_does_not_authenticate) {
     RawClient client(world);
     client.connect(World::login(1, WSS_CAP_ALL));
     ASSERT_TRUE(world.until([&] { return client.refused(); }));
@@ -66,7 +66,7 @@ TEST_F(Authentication, an_initiator_without_authentication_is_refused_at_login) 
     ASSERT_TRUE(world.until([&] { return stock.refused(); }));
 }
 
-TEST_F(Authentication, a_replayed_exchange_is_refused) {
+TEST_F(Authentication, refuses_a_replayed_exchange) {
     Prove alice(world, 1);
     alice.start("alice");
     const Digest overheard = alice.proof(kAlice);
@@ -83,7 +83,7 @@ TEST_F(Authentication, a_replayed_exchange_is_refused) {
     EXPECT_EQ(world.read(*alice.client, 0, 0, 1, 0, 512).response.status, wire::kGood);
 }
 
-TEST_F(Authentication, a_reflected_proof_of_the_target_is_refused) {
+TEST_F(Authentication, refuses_a_reflected_proof_of_the_target) {
     Prove mirror(world, 1);
     mirror.start("alice");
     mirror.send(mirror.proof(kAlice, Prove::Prover::kTarget));
@@ -91,7 +91,7 @@ TEST_F(Authentication, a_reflected_proof_of_the_target_is_refused) {
 }
 
 // One bit changes in transit. The honest initiator proves the messages that it has seen.
-TEST_F(Authentication, any_bit_changed_in_transit_is_refused) {
+TEST_F(Authentication, fails_if_a_bit_was_changed_in_transit) {
     struct Tampering {
         const char* what;
         std::function<void(Prove&)> change;
@@ -127,7 +127,7 @@ TEST_F(Authentication, any_bit_changed_in_transit_is_refused) {
     }
 }
 
-TEST_F(Authentication, a_command_before_the_proof_ends_the_connection_unexecuted) {
+TEST_F(Authentication, ends_a_connection_with_a_command_before_the_proof_and_does_not_execute_it) {
     Prove eager(world, 1);
     std::vector<byte> data(512, byte{1});
     eager.client->start_immediate(0, cdb_write16(0, 1), data);
@@ -141,7 +141,7 @@ TEST_F(Authentication, a_command_before_the_proof_ends_the_connection_unexecuted
     EXPECT_EQ(world.totals().writes, 0u);
 }
 
-TEST_F(Authentication, invalid_messages_end_the_connection) {
+TEST_F(Authentication, ends_the_connection_after_an_invalid_message) {
     // A START without a version, ones that are too short, and other messages.
     const std::pair<int, size_t> kMessages[] = {{WSS_SRP_AUTH_START, 103},
                                                 {WSS_SRP_AUTH_START, 104},
@@ -159,7 +159,7 @@ TEST_F(Authentication, invalid_messages_end_the_connection) {
     EXPECT_TRUE(twice.ends());
 }
 
-TEST_F(Authentication, further_channels_are_authenticated_separately) {
+TEST_F(Authentication, lets_further_channels_join_only_a_session_of_their_own_initiator) {
     Prove first(world, 1);
     ASSERT_TRUE(first.run("alice", kAlice).granted);
     Prove second(world, 1, true);
@@ -172,7 +172,7 @@ TEST_F(Authentication, further_channels_are_authenticated_separately) {
     EXPECT_EQ(result.text, "the session to join belongs to another initiator, or has been replaced");
 }
 
-TEST_F(Authentication, a_session_is_ended_only_by_a_login_of_its_own_initiator) {
+TEST_F(Authentication, lets_only_a_login_of_its_own_initiator_end_a_session) {
     Prove alice(world, 1);
     ASSERT_TRUE(alice.run("alice", kAlice).granted);
     Prove bob(world, 1);  // alice's port id
@@ -186,7 +186,7 @@ TEST_F(Authentication, a_session_is_ended_only_by_a_login_of_its_own_initiator) 
     EXPECT_GT(again.client->login().session_epoch, alice.client->login().session_epoch);
 }
 
-TEST_F(Authentication, too_many_pending_authentications_evict_the_oldest_and_the_others_keep_their_time) {
+TEST_F(Authentication, evicts_the_oldest_of_too_many_pending_connections_and_leaves_the_others_their_time) {
     std::vector<std::unique_ptr<Prove>> idle;
     for (uint32_t i = 0; i < kPendingHere; ++i) idle.push_back(std::make_unique<Prove>(world, uint8_t(i)));
     EXPECT_TRUE(Prove(world, 77).run("alice", kAlice).granted)
@@ -197,7 +197,7 @@ TEST_F(Authentication, too_many_pending_authentications_evict_the_oldest_and_the
     EXPECT_TRUE(world.until([&] { return idle.back()->client->closed(); })) << "silence ends in time";
 }
 
-TEST_F(Authentication, logins_succeed_while_unauthenticated_peers_connect_faster_than_they_expire) {
+TEST_F(Authentication, succeeds_while_unauthenticated_peers_connect_faster_than_they_expire) {
     std::vector<std::unique_ptr<Prove>> idle;
     for (uint32_t i = 0; i < 5 * kPendingHere; ++i) {
         idle.push_back(std::make_unique<Prove>(world, uint8_t(i)));
@@ -211,7 +211,7 @@ TEST_F(Authentication, logins_succeed_while_unauthenticated_peers_connect_faster
     }));
 }
 
-TEST_F(Authentication, every_credit_can_be_used_right_after_the_proof) {
+TEST_F(Authentication, lets_every_credit_be_used_right_after_the_proof) {
     Prove alice(world, 1);
     ASSERT_TRUE(alice.run("alice", kAlice).granted);
     std::vector<uint64_t> tags;
@@ -228,7 +228,7 @@ static std::shared_ptr<const auth::SecretBook> book(std::vector<NamedSecret> sec
     return std::make_shared<const auth::SecretBook>("vault", std::move(secrets));
 }
 
-TEST_F(Authentication, a_reload_ends_the_sessions_whose_secret_was_removed_or_changed) {
+TEST_F(Authentication, ends_the_sessions_whose_secret_a_reload_has_removed_or_changed) {
     Prove alice(world, 1), bob(world, 2), unproven(world, 3);
     ASSERT_TRUE(alice.run("alice", kAlice).granted);
     ASSERT_TRUE(bob.run("bob", kBob).granted);
@@ -248,7 +248,7 @@ TEST_F(Authentication, a_reload_ends_the_sessions_whose_secret_was_removed_or_ch
     EXPECT_TRUE(world.until([&] { return ended == 0; }));
 }
 
-TEST_F(Authentication, a_secret_is_replaced_without_ending_sessions_while_both_are_valid) {
+TEST_F(Authentication, keeps_sessions_when_a_secret_is_replaced_while_the_old_one_is_valid_too) {
     Prove before(world, 1);
     ASSERT_TRUE(before.run("alice", kAlice).granted);
     const Secret next("the next of alice");
@@ -275,7 +275,7 @@ TEST_F(Authentication, a_secret_is_replaced_without_ending_sessions_while_both_a
     world.service().set_secrets(book({{"alice", next}, {"alice", kAlice}}), [](size_t) {});
 }
 
-TEST_F(Authentication, a_session_that_is_ended_by_name_can_log_in_again) {
+TEST_F(Authentication, lets_an_initiator_log_in_again_after_its_session_was_ended_by_name) {
     Prove alice(world, 1), bob(world, 2);
     ASSERT_TRUE(alice.run("alice", kAlice).granted);
     ASSERT_TRUE(bob.run("bob", kBob).granted);
@@ -293,7 +293,7 @@ TEST_F(Authentication, a_session_that_is_ended_by_name_can_log_in_again) {
     EXPECT_TRUE(Prove(world, 1).run("alice", kAlice).granted);
 }
 
-TEST_F(Authentication, an_initiator_that_fails_too_often_waits_even_with_the_right_secret_and_others_do_not) {
+TEST_F(Authentication, makes_only_an_initiator_that_fails_too_often_wait_even_with_the_right_secret) {
     for (uint32_t i = 0; i <= kAuthFailuresFree; ++i)
         EXPECT_FALSE(Prove(world, 1).run("bob", kAlice).granted);
     auto result = Prove(world, 1).run("bob", kBob);
@@ -307,7 +307,7 @@ TEST_F(Authentication, an_initiator_that_fails_too_often_waits_even_with_the_rig
     })) << "the suspension ends";
 }
 
-TEST_F(Authentication, a_stopping_target_closes_pending_authentications) {
+TEST_F(Authentication, that_is_pending_ends_when_the_target_stops) {
     World other{guarded()};
     Prove pending(other, 1);
     other.stop();
@@ -354,7 +354,7 @@ TEST_F(RefusedInitiator, that_ignores_the_refusal_does_not_delay_a_stop) {
     EXPECT_EQ(world.service().worker(0).lane(0).channels(), 0u);
 }
 
-TEST_F(Authentication, all_sessions_of_a_name_count_as_one_initiator) {
+TEST_F(Authentication, counts_all_sessions_of_a_name_as_one_initiator) {
     Prove first(world, 1), second(world, 2), bob(world, 3);
     ASSERT_TRUE(first.run("alice", kAlice).granted && second.run("alice", kAlice).granted);
     ASSERT_TRUE(bob.run("bob", kBob).granted);
