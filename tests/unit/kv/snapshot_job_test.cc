@@ -63,7 +63,7 @@ class SnapshotJob : public ::testing::Test {
     std::promise<void> ended_;
 };
 
-TEST_F(SnapshotJob, asks_every_partition_before_the_first_one_has_answered) {
+TEST_F(SnapshotJob, requests_a_snapshot_of_every_partition_before_the_first_one_has_answered) {
     connect(from_s(30));
     std::promise<void> stands, released;
     std::thread still([&] {
