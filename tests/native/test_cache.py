@@ -161,7 +161,7 @@ def test_discard_and_write_zeroes_replace_cached_data(kind, tmp_path, nbd_of):
                     "read -P 0x44 256k 64k")
 
 
-def test_killed_engine_costs_only_hits(kind, tmp_path, nbd_of):
+def test_killed_engine_loses_no_data_and_does_not_stop_io(kind, tmp_path, nbd_of):
     with Cluster(kind, tmp_path, engines=2) as cluster, Disk(nbd_of(cluster)) as disk:
         for policy in ["write-through", "write-back"]:
             cluster.policy(policy)

@@ -74,7 +74,7 @@ def test_lint_reports_anything_but_forward_declarations(findings, body):
     block("wss::io", "const char* text = R\"(} }\")\";\nchar close = '}', quote = '\"';\nint million = 1'000'000;\n") + CLASS,
     block("wss::io", "void a() {\n    using namespace wss::cache;\n    { int b; }\n}\n"),
 ], ids=["forward", "foreign", "nested", "alias", "comment", "literals", "blocks"])
-def test_lint_accepts(findings, text):
+def test_lint_accepts_forward_declarations_and_other_uses_of_namespaces(findings, text):
     assert findings("lib/io/a.h", text) == []
 
 

@@ -60,5 +60,5 @@ def test_lint_accepts_complete_ranges_and_single_rules(findings):
     ("lib/kv/one.h", "rule.\n", "rule.\n//   O2  A new one.\n", ":6: one.h O1: lib/kv/one.h defines O1–O2"),
     ("lib/kv/store.h", "//  S13 A rule.\n", "", ":6: kv/store.h S1–S13: lib/kv/store.h defines S1–S12"),
 ], ids=["short", "late", "no-range", "too-long", "header-is-missing", "only-an-invariant", "no-rules", "rules-of-another", "new-rule", "removed-rule"])
-def test_lint_reports(findings, file, old, new, finding):
+def test_lint_reports_wrong_and_missing_ranges(findings, file, old, new, finding):
     assert findings(file, old, new) == [finding]

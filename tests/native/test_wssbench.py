@@ -124,7 +124,7 @@ def test_affinity_accepts_devices_of_its_own_and_a_trace(tmp_path):
     assert done.returncode == 1 and "1 devices for 3 nodes" in done.stderr
 
 
-def test_pollers_measures_both_methods_with_each_number_of_pollers(tmp_path):
+def test_wssbench_pollers_measures_both_methods_with_each_number_of_pollers(tmp_path):
     result = figure("pollers", "--quick", "--directory", tmp_path)
     assert min(rates(result)) > 0 and list(tmp_path.iterdir()) == []
     assert {(row["what"], row["pollers"]) for row in result["rows"]} == {*((what, n) for what in ("wait", "remote") for n in (0, 1, 4)), ("dispatch", 0)}
@@ -328,7 +328,7 @@ def test_driver_figures_share_one_boot_and_the_finished_ones_survive_its_failure
     assert results["block"]["error"] == "the machine died" and "Not measured" in (tmp_path / "out/report.html").read_text()
 
 
-def test_raw_io_faster_than_the_network_alone_is_doubted(tmp_path):
+def test_wssbench_reports_raw_io_that_is_faster_than_the_network_alone(tmp_path):
     measured = {"rows": [{"operation": "read", "bytes": 4096, "rate": 1}], "bounds": [{"operation": "read", "bound": 100, "ratio": 1.1}], "bound": 100, "ratio": 1.1}
     inside = measurer(tmp_path, f"""
         import json
