@@ -51,7 +51,7 @@ def assert_data_went_with_the_command(result: dict) -> None:
 
 
 @pytest.mark.parametrize("backend", ["ram", "nvme"])
-def test_read_or_write_of_any_segments_uses_one_region_and_one_rdma(vm: Vm, backend: str) -> None:
+def test_read_or_write_of_any_segments_uses_one_region_and_one_rdma_operation(vm: Vm, backend: str) -> None:
     volume = "ram:16M" if backend == "ram" else f"aio:{vm.disk_device(0)}"
     with loaded(vm) as driver, Target(vm, {"v": volume}) as target:
         device = driver.map(target, "v", "max_imm=0")
@@ -79,7 +79,7 @@ def test_driver_sends_only_small_writes_as_immediate_data(vm: Vm) -> None:
         driver.unmap(device)
 
 
-def test_stream_of_mixed_io_uses_one_region_and_one_rdma_per_request(vm: Vm) -> None:
+def test_stream_of_mixed_io_uses_one_region_and_one_rdma_operation_per_request(vm: Vm) -> None:
     """Runs thousands of requests, 32 at a time. The block layer merges and splits them."""
     with loaded(vm) as driver, Target(vm, {"v": f"aio:{RUN}/stream.img,size=64M,create"}) as target:
         device = driver.map(target, "v", "max_imm=0")

@@ -10,7 +10,7 @@ from tests.system.test_kernel_tls import kernel_senders
 
 
 @pytest.mark.parametrize("program, words", [("unit_tests", "TlsSession*:Tls.*"), ("conformance_tests", "*tls*")])
-def test_sessions_keep_their_promises_over_kernel_tls(vm: Vm, program: str, words: str) -> None:
+def test_sessions_and_the_fabric_pass_their_tests_over_kernel_tls(vm: Vm, program: str, words: str) -> None:
     vm.run("modprobe -a tls aesni_intel")
     before = kernel_senders(vm)
     done = vm.run(f"WSS_TEST_KERNEL_TLS=1 $BUILD/{program} --gtest_filter='{words}'", timeout=900)

@@ -21,7 +21,7 @@ def test_connection_survives_a_unit_that_responds_to_no_keep_alive(rig: Rig) -> 
     rig.assert_no_error()
 
 
-def test_connection_survives_an_only_unit_that_responds_to_no_keep_alive(rig: Rig) -> None:
+def test_connection_survives_if_its_only_unit_responds_to_no_keep_alive(rig: Rig) -> None:
     """If there is no other unit, each command sent as a keep-alive is aborted. The response to the abort
     shows that the target is alive."""
     device = rig.map("a", OPTIONS)
