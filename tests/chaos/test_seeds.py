@@ -71,7 +71,7 @@ def options(tmp_path, **changed) -> argparse.Namespace:
                                  "without": "", "json": None, **changed})
 
 
-def test_a_second_invocation_passes_over_completed_seeds(tmp_path, capsys):
+def test_a_second_invocation_skips_completed_seeds(tmp_path, capsys):
     assert chaos.run_seeds(options(tmp_path)) == 0
     assert "2 of 2 seeds passed" in capsys.readouterr().out
     episodes = FakeWorld.episodes

@@ -20,7 +20,7 @@ LEAST = {
 
 
 @pytest.mark.parametrize("attack, scheme", [("rings", "shm"), ("slow", "shm"), ("slow", "tcp")])
-def test_good_client_makes_progress_beside(tmp_path: Path, attack: str, scheme: str) -> None:
+def test_good_client_makes_progress_beside_a_hostile_initiator(tmp_path: Path, attack: str, scheme: str) -> None:
     shm = f"shm://{tmp_path}/target.shm"
     target = target_with_good_volume(tmp_path, "tcp://127.0.0.1:0", "--listen", shm)
     done: Counter = Counter()
