@@ -24,15 +24,15 @@ class Hears final : public Observer {
 };
 
 // Two reactors on the test's own thread.
-class Stepped : public testing::Test {
+class InAVolumeSet : public testing::Test {
   protected:
-    explicit Stepped(VolumeSet::Options options = {}) { reopen(std::move(options)); }
+    explicit InAVolumeSet(VolumeSet::Options options = {}) { reopen(std::move(options)); }
     void reopen(VolumeSet::Options options) {
         set_.reset();
         set_ = std::make_unique<VolumeSet>(std::vector<reactor::Reactor*>{&first_, &second_},
                                            std::move(options));
     }
-    ~Stepped() override {
+    ~InAVolumeSet() override {
         if (!set_) return;
         EXPECT_TRUE(await([&](VolumeSet::Done done) { set_->close_all_async(std::move(done)); }));
     }

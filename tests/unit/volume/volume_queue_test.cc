@@ -24,7 +24,7 @@ class FailingBackend final : public io::Backend {
     std::string describe() const override { return "failing"; }
 };
 
-TEST_F(Stepped, a_volume_without_a_queue_on_each_reactor_is_not_created_at_all) {
+TEST_F(InAVolumeSet, a_volume_without_a_queue_on_each_reactor_is_not_created_at_all) {
     reopen({.open = [](const std::string&, const io::OpenOptions&) -> Result<std::unique_ptr<io::Backend>> {
         return std::unique_ptr<io::Backend>(std::make_unique<FailingBackend>());
     }});
@@ -60,7 +60,7 @@ class BorrowingBackend final : public io::Backend {
     const int fd_;
 };
 
-TEST_F(Stepped, a_removed_volume_wakes_no_reactor) {
+TEST_F(InAVolumeSet, a_removed_volume_wakes_no_reactor) {
     const int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     reopen({.open = [fd](const std::string&, const io::OpenOptions&) -> Result<std::unique_ptr<io::Backend>> {
         return std::unique_ptr<io::Backend>(std::make_unique<BorrowingBackend>(fd));

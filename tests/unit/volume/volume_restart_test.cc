@@ -71,7 +71,7 @@ TEST_F(Restarts, keep_the_lun_of_a_declared_volume_that_cannot_be_opened) {
     }
 }
 
-class OneVolumeEach : public Restarts {
+class OnStorageOfOneVolume : public Restarts {
   protected:
     void start_with_shared_storage(bool refuses) {
         options_ = {};  // the options hold the lock
@@ -86,7 +86,7 @@ class OneVolumeEach : public Restarts {
     }
 };
 
-TEST_F(OneVolumeEach, of_two_volumes_in_the_state_file_the_same_one_is_open_after_each_start) {
+TEST_F(OnStorageOfOneVolume, of_two_volumes_in_the_state_file_the_same_one_is_open_after_each_start) {
     start_with_shared_storage(false);
     ASSERT_TRUE(create("z", "ram:1M"));
     ASSERT_TRUE(create("a", "ram:1M"));
@@ -102,7 +102,7 @@ TEST_F(OneVolumeEach, of_two_volumes_in_the_state_file_the_same_one_is_open_afte
     }
 }
 
-TEST_F(OneVolumeEach, a_refused_declared_volume_is_listed_and_opened_when_the_other_one_is_deleted) {
+TEST_F(OnStorageOfOneVolume, a_refused_declared_volume_is_listed_and_opened_when_the_other_one_is_deleted) {
     start_with_shared_storage(true);
     const std::vector<VolumeOptions> declared{{.name = "a", .backend = "ram:1M", .declared = true},
                                               {.name = "b", .backend = "ram:1M", .declared = true}};

@@ -24,7 +24,7 @@ using io::test::kPatience;
 using io::test::TemporaryFolder;
 using io::test::TestRequest;
 
-TEST_F(Stepped, a_created_volume_is_found_by_its_lun_on_every_reactor) {
+TEST_F(InAVolumeSet, a_created_volume_is_found_by_its_lun_on_every_reactor) {
     ASSERT_TRUE(create("a"));
     ASSERT_TRUE(create("b"));
     for (size_t i = 0; i < 2; ++i) {
@@ -39,7 +39,7 @@ TEST_F(Stepped, a_created_volume_is_found_by_its_lun_on_every_reactor) {
     EXPECT_EQ(set_->table(0).find(0)->volume().wwid() & ~kWwidMask, 0u);
 }
 
-TEST_F(Stepped, a_lun_is_not_reused_while_commands_for_its_former_volume_may_arrive) {
+TEST_F(InAVolumeSet, a_lun_is_not_reused_while_commands_for_its_former_volume_may_arrive) {
     ASSERT_TRUE(create("a"));
     ASSERT_TRUE(create("b"));
     const uint32_t former = set_->find("a")->identity.lun;
@@ -50,7 +50,7 @@ TEST_F(Stepped, a_lun_is_not_reused_while_commands_for_its_former_volume_may_arr
 }
 
 // Cached volumes depend on this: the cache's reactor is the first.
-TEST_F(Stepped, the_first_reactor_adds_a_volume_before_the_others_and_removes_it_after_them) {
+TEST_F(InAVolumeSet, the_first_reactor_adds_a_volume_before_the_others_and_removes_it_after_them) {
     Hears first, second;
     set_->table(0).add_observer(first);
     set_->table(1).add_observer(second);
@@ -80,7 +80,7 @@ TEST_F(Stepped, the_first_reactor_adds_a_volume_before_the_others_and_removes_it
 
 // The check compares specifications. Each RAM disk is separate storage, but here it stands for shared
 // storage.
-TEST_F(Stepped, storage_of_one_volume_is_refused_to_another_until_the_first_is_removed) {
+TEST_F(InAVolumeSet, storage_of_one_volume_is_refused_to_another_until_the_first_is_removed) {
     reopen({.of_one_volume = [](const std::string& specification) { return specification == "ram:1M"; }});
     ASSERT_TRUE(create("a", "ram:1M"));
     const Status second = create("b", "ram:1M");
@@ -92,7 +92,7 @@ TEST_F(Stepped, storage_of_one_volume_is_refused_to_another_until_the_first_is_r
     EXPECT_TRUE(create("b", "ram:1M"));
 }
 
-TEST_F(Stepped, luns_of_former_volumes_are_reused_when_no_others_are_free) {
+TEST_F(InAVolumeSet, luns_of_former_volumes_are_reused_when_no_others_are_free) {
     std::vector<bool> given(kLunMax + 1);
     for (uint32_t i = 0; i <= kLunMax + 1; ++i) {
         ASSERT_TRUE(create("a"));
@@ -103,7 +103,7 @@ TEST_F(Stepped, luns_of_former_volumes_are_reused_when_no_others_are_free) {
     }
 }
 
-TEST_F(Stepped, io_through_one_reactor_is_seen_through_the_other) {
+TEST_F(InAVolumeSet, io_through_one_reactor_is_seen_through_the_other) {
     ASSERT_TRUE(create("a"));
     Buffer out(4096), in(4096);
     out.fill(1);
@@ -115,7 +115,7 @@ TEST_F(Stepped, io_through_one_reactor_is_seen_through_the_other) {
     EXPECT_TRUE(std::equal(out.data(), out.data() + 4096, in.data()));
 }
 
-TEST_F(Stepped, invalid_requests_are_refused_with_a_reason_and_leave_nothing_behind) {
+TEST_F(InAVolumeSet, invalid_requests_are_refused_with_a_reason_and_leave_nothing_behind) {
     EXPECT_EQ(create("").code(), Code::kInvalid);
     EXPECT_EQ(create("a b").code(), Code::kInvalid);
     EXPECT_EQ(create("../x").code(), Code::kInvalid);
@@ -132,7 +132,7 @@ TEST_F(Stepped, invalid_requests_are_refused_with_a_reason_and_leave_nothing_beh
     EXPECT_EQ(resize("a", 100).code(), Code::kInvalid);
 }
 
-TEST_F(Stepped, removal_waits_for_holders_of_the_volume_and_hides_it_at_once) {
+TEST_F(InAVolumeSet, removal_waits_for_holders_of_the_volume_and_hides_it_at_once) {
     ASSERT_TRUE(create("a"));
     OpenVolume* held = set_->table(0).find(0);
     held->hold();
@@ -153,7 +153,7 @@ TEST_F(Stepped, removal_waits_for_holders_of_the_volume_and_hides_it_at_once) {
     EXPECT_TRUE(create("a"));
 }
 
-TEST_F(Stepped, removal_waits_for_io_in_flight) {
+TEST_F(InAVolumeSet, removal_waits_for_io_in_flight) {
     ASSERT_TRUE(create("slow", "delay:us=20000:ram:1M"));
     Buffer buffer(512);
     TestRequest read(io::Op::kRead, 0, 512, buffer.data());
@@ -163,7 +163,7 @@ TEST_F(Stepped, removal_waits_for_io_in_flight) {
     EXPECT_EQ(read.error, 0);
 }
 
-TEST_F(Stepped, observers_are_notified_of_every_change_on_their_reactor) {
+TEST_F(InAVolumeSet, observers_are_notified_of_every_change_on_their_reactor) {
     Hears hears;
     set_->table(1).add_observer(hears);
     ASSERT_TRUE(create("a"));
@@ -177,7 +177,7 @@ TEST_F(Stepped, observers_are_notified_of_every_change_on_their_reactor) {
     EXPECT_EQ(hears.heard.size(), 4u);
 }
 
-TEST_F(Stepped, resize_changes_the_size_in_the_data_path_and_does_not_truncate_a_larger_file) {
+TEST_F(InAVolumeSet, resize_changes_the_size_in_the_data_path_and_does_not_truncate_a_larger_file) {
     TemporaryFolder folder;
     std::string path = folder.file("disk");
     ASSERT_TRUE(create("f", "aio:" + path, {.size = 4 << 20, .create = true}));
@@ -195,7 +195,7 @@ TEST_F(Stepped, resize_changes_the_size_in_the_data_path_and_does_not_truncate_a
     EXPECT_EQ(std::filesystem::file_size(path), uint64_t{8 << 20});
 }
 
-TEST_F(Stepped, a_volume_opened_read_only_cannot_be_made_writable) {
+TEST_F(InAVolumeSet, a_volume_opened_read_only_cannot_be_made_writable) {
     ASSERT_TRUE(create("ro", "ram:1M", {.read_only = true}));
     EXPECT_EQ(set_read_only("ro", false).code(), Code::kPermission);
     ASSERT_TRUE(create("rw"));
@@ -204,7 +204,7 @@ TEST_F(Stepped, a_volume_opened_read_only_cannot_be_made_writable) {
     ASSERT_TRUE(set_read_only("rw", false));
 }
 
-TEST_F(Stepped, counters_of_all_reactors_add_up) {
+TEST_F(InAVolumeSet, counters_of_all_reactors_add_up) {
     ASSERT_TRUE(create("a"));
     Counters::add(set_->table(0).find(0)->counters().reads, 3);
     Counters::add(set_->table(1).find(0)->counters().reads, 4);
@@ -213,7 +213,7 @@ TEST_F(Stepped, counters_of_all_reactors_add_up) {
     EXPECT_EQ(set_->find("a")->totals.read_bytes, 512u);
 }
 
-TEST_F(Stepped, without_a_state_file_the_same_volume_on_the_same_host_has_the_same_wwid) {
+TEST_F(InAVolumeSet, without_a_state_file_the_same_volume_on_the_same_host_has_the_same_wwid) {
     TemporaryFolder folder;
     const std::string file = "aio:" + folder.file("disk");
     const VolumeOptions more{.size = 1 << 20, .create = true};
@@ -231,7 +231,7 @@ TEST_F(Stepped, without_a_state_file_the_same_volume_on_the_same_host_has_the_sa
 }
 
 // Its contents are lost. No user of the old volume may mistake the zeroes for its data.
-TEST_F(Stepped, recreated_memory_is_a_new_volume) {
+TEST_F(InAVolumeSet, recreated_memory_is_a_new_volume) {
     reopen({.identity_salt = "host1"});
     ASSERT_TRUE(create("a", "ram:1M"));
     Identity before = set_->find("a")->identity;
@@ -250,7 +250,7 @@ struct LoggingExtension final : Extension {
     std::vector<std::string>& log;
 };
 
-TEST_F(Stepped, extensions_see_memory_grow_first_may_refuse_it_and_end_before_the_backend) {
+TEST_F(InAVolumeSet, extensions_see_memory_grow_first_may_refuse_it_and_end_before_the_backend) {
     std::vector<std::string> log;
     reopen({.extend = [&](const Volume& volume) -> Result<std::unique_ptr<Extension>> {
         log.push_back("made for " + volume.name());
@@ -266,7 +266,7 @@ TEST_F(Stepped, extensions_see_memory_grow_first_may_refuse_it_and_end_before_th
 }
 
 // The next start would repeat it.
-TEST_F(Stepped, a_growth_that_an_extension_refuses_does_not_stay_recorded) {
+TEST_F(InAVolumeSet, a_growth_that_an_extension_refuses_does_not_stay_recorded) {
     const io::test::TemporaryFolder folder;
     std::vector<std::string> log;
     uint64_t growing = 0;
@@ -289,7 +289,7 @@ TEST_F(Stepped, a_growth_that_an_extension_refuses_does_not_stay_recorded) {
 
 // --- blocking calls, reactors on their own threads
 
-class Threaded : public testing::Test {
+class WithReactorThreads : public testing::Test {
   protected:
     void start(VolumeSet::Options options) {
         options_ = options;
@@ -336,7 +336,7 @@ class Threaded : public testing::Test {
     std::vector<std::thread> threads_;
 };
 
-TEST_F(Threaded, run_time_volumes_and_all_identities_survive_a_restart) {
+TEST_F(WithReactorThreads, run_time_volumes_and_all_identities_survive_a_restart) {
     TemporaryFolder folder;
     start({.state = locked(folder.file("state.json"))});
     ASSERT_TRUE(set_->restore());
@@ -361,7 +361,7 @@ TEST_F(Threaded, run_time_volumes_and_all_identities_survive_a_restart) {
     EXPECT_NE(set_->find("other")->identity.lun, declared.identity.lun);
 }
 
-TEST_F(Threaded, a_declared_volume_keeps_the_size_it_was_given_at_run_time) {
+TEST_F(WithReactorThreads, a_declared_volume_keeps_the_size_it_was_given_at_run_time) {
     TemporaryFolder folder;
     start({.state = locked(folder.file("state.json"))});
     ASSERT_TRUE(set_->restore());
@@ -373,7 +373,7 @@ TEST_F(Threaded, a_declared_volume_keeps_the_size_it_was_given_at_run_time) {
     EXPECT_EQ(set_->find("d")->size, uint64_t{3 << 20});
 }
 
-TEST_F(Threaded, write_protection_survives_a_restart_and_can_be_removed) {
+TEST_F(WithReactorThreads, write_protection_survives_a_restart_and_can_be_removed) {
     TemporaryFolder folder;
     start({.state = locked(folder.file("state.json"))});
     ASSERT_TRUE(set_->restore());
@@ -386,7 +386,7 @@ TEST_F(Threaded, write_protection_survives_a_restart_and_can_be_removed) {
     EXPECT_TRUE(writable) << writable.to_string();
 }
 
-TEST_F(Threaded, a_volume_that_cannot_be_opened_at_start_is_kept_for_the_next_one) {
+TEST_F(WithReactorThreads, a_volume_that_cannot_be_opened_at_start_is_kept_for_the_next_one) {
     TemporaryFolder folder;
     start({.state = locked(folder.file("state.json"))});
     ASSERT_TRUE(set_->restore());
@@ -410,7 +410,7 @@ TEST_F(Threaded, a_volume_that_cannot_be_opened_at_start_is_kept_for_the_next_on
     EXPECT_FALSE(set_->find("away")->closed);
 }
 
-TEST_F(Threaded, a_file_that_became_shorter_causes_an_error_with_the_remedy) {
+TEST_F(WithReactorThreads, a_file_that_became_shorter_causes_an_error_with_the_remedy) {
     TemporaryFolder folder;
     start({.state = locked(folder.file("state.json"))});
     ASSERT_TRUE(set_->restore());
@@ -433,7 +433,7 @@ TEST_F(Threaded, a_file_that_became_shorter_causes_an_error_with_the_remedy) {
     EXPECT_EQ(set_->list().size(), 1u);
 }
 
-TEST_F(Threaded, access_lists_survive_a_restart) {
+TEST_F(WithReactorThreads, access_lists_survive_a_restart) {
     TemporaryFolder folder;
     start({.state = locked(folder.file("state.json"))});
     ASSERT_TRUE(set_->restore());
@@ -448,7 +448,7 @@ TEST_F(Threaded, access_lists_survive_a_restart) {
     EXPECT_EQ(set_->find("declared")->access, std::vector<std::string>{"b=ro"}) << "changed at run time";
 }
 
-TEST_F(Threaded, a_damaged_state_file_causes_an_error_and_is_left_unchanged) {
+TEST_F(WithReactorThreads, a_damaged_state_file_causes_an_error_and_is_left_unchanged) {
     TemporaryFolder folder;
     std::string path = folder.file("state.json");
     std::string text = R"({"format": "wss-target-state", "version": 1, "volumes": [{"name": "x)";
@@ -463,7 +463,7 @@ TEST_F(Threaded, a_damaged_state_file_causes_an_error_and_is_left_unchanged) {
     EXPECT_EQ(now.str(), text);
 }
 
-TEST_F(Threaded, a_removal_that_takes_too_long_times_out_and_completes_later) {
+TEST_F(WithReactorThreads, a_removal_that_takes_too_long_times_out_and_completes_later) {
     start({.wait = from_s(2)});  // limits the creation as well
     ASSERT_TRUE(create("a", "ram:1M"));
     OpenVolume* held = nullptr;
@@ -479,7 +479,8 @@ TEST_F(Threaded, a_removal_that_takes_too_long_times_out_and_completes_later) {
     EXPECT_EQ(set_->count(), 0u);
 }
 
-TEST_F(Threaded, a_stop_that_does_not_end_in_time_names_the_volumes_and_does_not_continue_in_the_background) {
+TEST_F(WithReactorThreads,
+       a_stop_that_does_not_end_in_time_names_the_volumes_and_does_not_continue_in_the_background) {
     start({.wait = from_s(1)});
     ASSERT_TRUE(create("a", "ram:1M"));
     OpenVolume* held = nullptr;
@@ -521,7 +522,7 @@ struct Stream : TestRequest {
     }
 };
 
-TEST_F(Threaded, volumes_are_removed_during_a_stream_of_io_and_the_stream_ends_cleanly) {
+TEST_F(WithReactorThreads, volumes_are_removed_during_a_stream_of_io_and_the_stream_ends_cleanly) {
     start({});
     TemporaryFolder folder;
     for (const std::string& backend : {std::string("ram:1M"), "aio:" + folder.file("disk")}) {
