@@ -427,43 +427,6 @@ TEST_F(OnSharedStorage, a_volume_that_covers_its_storage_since_a_restart_takes_a
     EXPECT_EQ(set_->find("a")->size, uint64_t{288 << 10});
 }
 
-// A start must not fail, or leave a part of the storage unused, because of a size that the volume had before.
-class WithoutSize : public OnSharedStorage {
-  protected:
-    void start() {
-        set_.reset();
-        make_set({.state = locked(folder_.file("state.json")), .wait = from_ms(500)});
-        ASSERT_TRUE(set_->restore());
-        ASSERT_TRUE(create("disk", 0, true));
-    }
-    void stop() {
-        EXPECT_TRUE(control([&] { return set_->close_all(); }));
-        set_.reset();
-    }
-    // The volume also follows the storage after the start.
-    void expect_all_after_starts_with(const std::vector<uint64_t>& sizes) {
-        for (const uint64_t size : sizes) {
-            shared_.size = size;
-            start();
-            EXPECT_EQ(set_->find("disk")->size, size);
-            others_resize(size / 2);
-            EXPECT_EQ(set_->find("disk")->size, size / 2);
-            stop();
-        }
-    }
-    void TearDown() override {
-        if (!set_) make_set({});
-    }
-};
-
-TEST_F(WithoutSize, a_configured_volume_takes_all_of_its_storage_after_each_start) {
-    start();
-    EXPECT_TRUE(resize("disk", 2 << 20));
-    others_resize(3 << 20);
-    stop();
-    expect_all_after_starts_with({1 << 20, 4 << 20});
-}
-
 TEST_F(OnSharedStorage, a_growth_during_a_pending_shrink_by_others_leaves_the_volume_on_all_of_its_storage) {
     EXPECT_TRUE(create("a"));
     shared_.offered = shared_.size = 512 << 10;
@@ -498,63 +461,6 @@ TEST_F(OnSharedStorage, a_volume_whose_creation_outlasts_its_command_is_saved) {
     const Nanoseconds deadline = clock_.now() + io::test::kPatience;
     while (!is_saved() && clock_.now() < deadline) reactor_.step();
     EXPECT_TRUE(is_saved());
-}
-
-TEST_F(WithoutSize, a_configured_volume_whose_size_once_equalled_its_storage_takes_all_of_it) {
-    shared_.size = 2 << 20;
-    start();
-    stop();
-    {
-        const auto lock = locked(folder_.file("state.json"));
-        auto stored = read_state_file(*lock);
-        ASSERT_TRUE(stored && stored->size() == 1);
-        stored->front().sizes = RecordedSizes({.resized = 2 << 20});
-        ASSERT_TRUE(write_state_file(*lock, *stored));
-    }
-    start();
-    stop();
-    expect_all_after_starts_with({3 << 20, 1 << 20});
-}
-
-class ConfiguredPart : public WithoutSize {
-  protected:
-    void start_with(uint64_t bytes) {
-        set_.reset();
-        make_set({.state = locked(folder_.file("state.json")), .wait = from_ms(500)});
-        ASSERT_TRUE(set_->restore());
-        ASSERT_TRUE(create("disk", bytes, true));
-    }
-    uint64_t size() { return set_->find("disk")->size; }
-};
-
-TEST_F(ConfiguredPart, does_not_exceed_the_size_that_the_operator_set_after_a_restart) {
-    for (const uint64_t chosen : {uint64_t{256 << 10}, uint64_t{768 << 10}}) {
-        SCOPED_TRACE(chosen);
-        start_with(512 << 10);
-        ASSERT_TRUE(resize("disk", chosen));
-        stop();
-        start_with(512 << 10);
-        EXPECT_EQ(size(), chosen);
-        others_resize(128 << 10);
-        EXPECT_EQ(size(), uint64_t{128 << 10});
-        others_resize(1 << 20);
-        EXPECT_EQ(size(), chosen);
-        stop();
-    }
-}
-
-TEST_F(ConfiguredPart, that_was_reopened_on_larger_storage_keeps_its_size_after_a_restart) {
-    start_with(512 << 10);
-    others_resize(256 << 10);
-    shared_.changed(256 << 10, 0);
-    shared_.left = 2 << 20;
-    ASSERT_TRUE(reopen("disk"));
-    EXPECT_EQ(size(), uint64_t{256 << 10});
-    stop();
-    start_with(512 << 10);
-    others_resize(3 << 20);
-    EXPECT_EQ(size(), uint64_t{256 << 10});
-    stop();
 }
 
 TEST_F(OnSharedStorage, a_growth_that_cannot_be_saved_is_logged_once_and_reported_until_it_is_adopted) {
