@@ -48,6 +48,7 @@ LONG = {
     "test_unmap_while_others_wait.py",
     "test_volume_deleted_under_load.py",  # test_block_volumes.py covers it in make check
     "test_volumes_created_and_deleted_under_load.py",
+    "test_wssbench_driver.py",
 }
 
 
