@@ -48,6 +48,7 @@ enum class Kind : uint8_t {
     kMonitors,  // commands to monitors
     kOsdMap,    // a wait for the newest map of the OSDs
     kResize,
+    kResized,   // the return of a resize that has taken effect
     kSettings,  // a read of the image's settings
     kWatchers,  // a read of the image's watchers
     kNotify,    // a notification of the clients that watch the image

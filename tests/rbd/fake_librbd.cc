@@ -111,8 +111,9 @@ int rbd_get_flags(rbd_image_t image, uint64_t* flags) {
 }
 int rbd_resize(rbd_image_t handle, uint64_t bytes) {
     const int result = ceph().call(Kind::kResize, image_of(handle)->client, [] { return 0; });
-    if (result == 0) ceph().resize(bytes);
-    return result;
+    if (result != 0) return result;
+    ceph().resize(bytes);
+    return ceph().call(Kind::kResized, image_of(handle)->client, [] { return 0; });
 }
 
 // ---- Parents

@@ -191,6 +191,29 @@ TEST_F(Resize, that_fails_leaves_the_size_unchanged) {
     EXPECT_EQ(ceph_.size(), 32 * kObject);
 }
 
+// Others shrink the image before librbd has told this client that it was enlarged.
+TEST_F(Resize, that_others_undo_before_it_returns_does_not_enlarge_the_image) {
+    open();
+    ceph_.hold(Kind::kResized);
+    std::thread enlarges([&] { (void)backend_->resize(128 * kObject); });
+    EXPECT_TRUE(wait_for([&] { return ceph_.size() == 128 * kObject; }));
+    const auto read_size = [this](const auto& after) {
+        const uint64_t reads = ceph_.answered(Kind::kSize);
+        after();
+        EXPECT_TRUE(wait_for([&] { return ceph_.answered(Kind::kSize) > reads; }));
+        EXPECT_TRUE(ceph_.wait_until_quiet());
+    };
+    read_size([this] { ceph_.notify(); });
+    read_size([this] { ceph_.resize(64 * kObject); });
+    // The read after the resize comes too late for this.
+    ceph_.hold(Kind::kSize);
+    ceph_.release(Kind::kResized);
+    enlarges.join();
+    EXPECT_EQ(backend_->limits().size, 64 * kObject);
+    ceph_.release();
+    EXPECT_TRUE(has_size(64 * kObject));
+}
+
 TEST_F(Resize, of_unknown_outcome_blocks_further_resizes_until_a_look_shows_the_size) {
     ceph_.hold(Kind::kLook);
     open();
