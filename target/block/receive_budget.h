@@ -8,7 +8,8 @@
 //
 // The credits of a channel that must authenticate are part of what it proves, so they are set before its
 // proof. Its memory is taken after the proof. So peers that prove nothing take nothing of the budget. Logins
-// at the same time may get the same part of it: only kReceiveBytesMax limits all of them.
+// at the same time may get the same part of it. They may take half of kReceiveBytesMax. The other half is for
+// channels with at most kCreditsFloor credits.
 //
 // Thread-safety: belongs to the session table's reactor.
 #pragma once
@@ -39,7 +40,8 @@ class ReceiveBudget {
     // Counts the memory of a channel. Returns false if the lowered terms no longer fit, because other
     // channels have taken the memory since. A new login then gets fewer credits.
     [[nodiscard]] bool take(const ChannelTerms& terms) noexcept {
-        if (granted_ + channel_bytes(terms) > kReceiveBytesMax) return false;
+        const uint64_t limit = terms.credits > kCreditsFloor ? kReceiveBytesMax / 2 : kReceiveBytesMax;
+        if (granted_ + channel_bytes(terms) > limit) return false;
         count(terms);
         return true;
     }
