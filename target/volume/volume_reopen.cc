@@ -221,6 +221,7 @@ Status VolumeSet::reopen(const std::string& name, const ReopenOptions& how) {
     WSS_TRY(former.find(how.give_up_dirty));
     const RecordPtr lost = former.record();
     Volume* const volume = former.volume().get();  // until let_go()
+    const bool was_lost = volume->lost();
     if (lost->resizing.exchange(true))
         return failure(Code::kBusy, "volume {}: a resize or a reopening is still in progress; try again",
                        name);
@@ -232,7 +233,8 @@ Status VolumeSet::reopen(const std::string& name, const ReopenOptions& how) {
     WSS_TRY(former.drop_contents(how.give_up_dirty, !how.steal));
     auto backend = former.open_storage(how.steal);
     if (!backend) return backend.status().within("volume " + name);
-    auto made = make_again(*lost, *volume, former.covered_all(), std::move(*backend));
+    const bool covered_all = former.covered_all();
+    auto made = make_again(*lost, *volume, covered_all, std::move(*backend));
     if (!made) return made.status();
     const std::shared_ptr<Volume> again = (*made)->volume;
     // The checks above ensure that observers no longer refuse.
@@ -246,7 +248,13 @@ Status VolumeSet::reopen(const std::string& name, const ReopenOptions& how) {
         save_again();
     }
     const io::Backend& now = again->backend();
-    if (!now.lost()) return Status::ok();
+    if (!now.lost()) {
+        // Storage of another node that is too small for the volume reports no size. Size notices that came
+        // before the new volume replaced the old one had no effect. A volume that was given up does not
+        // shrink to storage that may be the wrong one.
+        if (was_lost) follow_backend(name, again.get(), covered_all ? again->size() : 0, now.limits().size);
+        return Status::ok();
+    }
     return failure(Code::kRefused, "volume {}: its storage still has another owner: {}", name, now.trouble());
 }
 
