@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "target/volume/recorded_sizes.h"
 
-#include <utility>
-
 namespace wss::volume {
 
 void RecordedSizes::begin_shrink(Shrink shrink) {
@@ -35,7 +33,8 @@ void RecordedSizes::lose() {
 }
 
 void RecordedSizes::reopen(uint64_t required, std::optional<uint64_t> part) {
-    end_shrink(required, part);
+    // A start that requires no size takes the part from the configuration.
+    end_shrink(required, required != 0 ? part : 0);
 }
 
 void RecordedSizes::open(uint64_t size, uint64_t part) {

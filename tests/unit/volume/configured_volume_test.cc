@@ -91,6 +91,22 @@ TEST_F(ConfiguredPart, does_not_exceed_the_size_that_the_operator_set_after_a_re
     }
 }
 
+TEST_F(ConfiguredPart, that_was_reopened_with_its_size_takes_a_later_one_of_the_configuration) {
+    shared_.size = 2 << 20;
+    start_with(512 << 10);
+    shared_.changed(2 << 20, 0);
+    ASSERT_TRUE(reopen("disk"));
+    stop();
+    start_with(1 << 20);
+    others_resize(768 << 10);
+    stop();
+    start_with(1 << 20);
+    EXPECT_EQ(size(), uint64_t{768 << 10});
+    others_resize(2 << 20);
+    EXPECT_EQ(size(), uint64_t{1 << 20});
+    stop();
+}
+
 TEST_F(ConfiguredPart, that_was_reopened_on_larger_storage_keeps_its_size_after_a_restart) {
     start_with(512 << 10);
     others_resize(256 << 10);
