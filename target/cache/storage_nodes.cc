@@ -119,6 +119,7 @@ void StorageNodes::attach(CachedVolume& volume) {
     const bool is_silent = last.kind == Offer::Kind::kNone || last.kind == Offer::Kind::kUnseen;
     const bool awaits_last = volume.remote->awaits_last(best.kind == Offer::Kind::kFits);
     if (is_silent && !follows && awaits_last && offers_.may_hold_writes(volume)) {
+        volume.remote->refuse(false);
         if (last.kind == Offer::Kind::kUnseen) use(volume, last);
         if (best.kind == Offer::Kind::kLost) use(volume, best);
         return;
