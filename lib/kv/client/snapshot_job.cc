@@ -97,10 +97,11 @@ uint32_t SnapshotJob::waits_for() const {
     uint32_t first = kPartitionsMax, unreachable = kPartitionsMax;
     for (uint32_t p = 0; p < parts_.size(); ++p) {
         if (parts_[p].answered) continue;
-        if (session_.link(p).is_denied() || p == put_off_by) return p;
+        if (session_.link(p).is_denied()) return p;
         if (!session_.link(p).ready()) unreachable = std::min(unreachable, p);
         first = std::min(first, p);
     }
+    if (put_off_by != kPartitionsMax && !parts_[put_off_by].answered) return put_off_by;
     return unreachable != kPartitionsMax ? unreachable : first;
 }
 
