@@ -36,56 +36,49 @@ TEST_F(WithTwoProcesses, a_restarted_target_waits_for_the_last_process_while_tha
     EXPECT_EQ(other_disk_.writes(), 0u) << "the other process does not follow the last one";
 }
 
-TEST_F(WithTwoProcesses, a_restarted_target_does_not_use_a_former_process_that_joins_before_the_last_one) {
-    serve_from_other();
-    node_.crash();
-    world_.heal_all();
-    world_.cut(node_, *other_node_);
-    other_disk_.refuse(false);
+// The other process served the volume last when the target crashed, and is cut off from the target.
+class AfterACrash : public WithTwoProcesses {
+  protected:
+    void SetUp() override {
+        WithTwoProcesses::SetUp();
+        serve_from_other();
+        node_.crash();
+        world_.heal_all();
+        world_.cut(node_, *other_node_);
+        other_disk_.refuse(false);
+    }
+    void expect_served_when_the_other_returns() {
+        world_.heal_all();
+        ASSERT_TRUE(await(2));
+        world_.run_for(from_ms(300));
+        disk_.take_away();
+        expect_served_by_other();
+    }
+};
+
+TEST_F(AfterACrash, a_restarted_target_does_not_use_a_former_process_that_joins_before_the_last_one) {
     restart_target();
     ASSERT_TRUE(await(1));
-    world_.heal_all();
-    ASSERT_TRUE(await(2));
-    world_.run_for(from_ms(300));
-    disk_.take_away();
-    expect_served_by_other();
+    expect_served_when_the_other_returns();
 }
 
-TEST_F(WithTwoProcesses, a_restarted_target_gives_the_last_process_time_from_the_offer_of_a_former_one) {
-    serve_from_other();
-    node_.crash();
-    world_.heal_all();
-    world_.cut(node_, *other_node_);
+TEST_F(AfterACrash, a_restarted_target_gives_the_last_process_time_from_the_offer_of_a_former_one) {
     world_.cut(node_, storage_node_);
-    other_disk_.refuse(false);
     restart_target();
     world_.run_for(from_s(10));
     world_.heal(node_, storage_node_);
     ASSERT_TRUE(await(1));
-    world_.heal_all();
-    ASSERT_TRUE(await(2));
-    world_.run_for(from_ms(300));
-    disk_.take_away();
-    expect_served_by_other();
+    expect_served_when_the_other_returns();
 }
 
-TEST_F(WithTwoProcesses, a_restarted_target_gives_the_last_process_time_until_a_former_one_is_usable) {
-    serve_from_other();
-    node_.crash();
-    world_.heal_all();
-    world_.cut(node_, *other_node_);
-    other_disk_.refuse(false);
+TEST_F(AfterACrash, a_restarted_target_gives_the_last_process_time_until_a_former_one_is_usable) {
     disk_.suspend(true);
     restart_target();
     ASSERT_TRUE(await(1));
     world_.run_for(from_s(10));
     disk_.suspend(false);
     world_.run_for(from_ms(500));
-    world_.heal_all();
-    ASSERT_TRUE(await(2));
-    world_.run_for(from_ms(300));
-    disk_.take_away();
-    expect_served_by_other();
+    expect_served_when_the_other_returns();
 }
 
 TEST_F(WithTwoProcesses, a_target_does_not_use_a_former_process_while_the_last_one_is_disconnected) {
