@@ -7,6 +7,7 @@
 
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -83,11 +84,14 @@ class CuttablePoller final : public fabric::Poller {
 // The system's time plus the time that a test has skipped.
 class SkippingClock final : public Clock {
   public:
-    Nanoseconds now() noexcept override { return clock_.now() + skipped_; }
+    Nanoseconds now() noexcept override { return stopped_.value_or(clock_.now()) + skipped_; }
     void skip(Nanoseconds time) { skipped_ = skipped_ + time; }
+    // Later only skip() moves it.
+    void stop() { stopped_ = clock_.now(); }
 
   private:
     SystemClock clock_;
+    std::optional<Nanoseconds> stopped_;
     Nanoseconds skipped_;
 };
 
