@@ -69,7 +69,7 @@ Volume::Volume(VolumeOptions options, Identity identity, std::unique_ptr<io::Bac
       storage_name_(io::storage_name(options_.backend)),
       backend_(std::move(backend)),
       limits_(backend_->limits()),
-      size_(options_.size),
+      size_(options_.size, options_.block_size),
       read_only_(options_.read_only) {
     limits_.size = options_.size;
     limits_.logical_block = options_.block_size;

@@ -47,6 +47,7 @@
 #include "target/volume/extension.h"
 #include "target/volume/options.h"
 #include "target/volume/rate_limit.h"
+#include "target/volume/volume_size.h"
 
 namespace wss::volume {
 
@@ -79,7 +80,7 @@ class Volume : public ListNode<> {
     uint64_t wwid() const { return identity_.wwid; }
     uint32_t block_size() const { return options_.block_size; }
     bool declared() const { return options_.declared; }
-    uint64_t size() const { return size_.load(std::memory_order_acquire); }  // bytes, multiple of block_size
+    uint64_t size() const { return size_.bytes(); }  // bytes, multiple of block_size
     uint64_t blocks() const { return size() / block_size(); }
     bool read_only() const { return read_only_.load(std::memory_order_relaxed); }
     // True: it stays read-only while it is open.
@@ -93,17 +94,8 @@ class Volume : public ListNode<> {
     // size is that of the volume's creation (see size()).
     const io::Limits& limits() const { return limits_; }
     io::Backend& backend() const { return *backend_; }
-    // The size of the volume when its storage has `bytes`, in whole blocks. A volume on a part of its storage
-    // never exceeds the size that the operator gave it, even if it covers all that is left of the storage.
-    uint64_t fit(uint64_t bytes) const {
-        const uint64_t part = part_.load(), whole = bytes / block_size() * block_size();
-        return part == 0 || whole < part ? whole : part;
-    }
-    // True if the volume covers all of a storage of `bytes`.
-    bool is_all_of(uint64_t bytes) const { return size() == bytes / block_size() * block_size(); }
-    // The size that the operator gave a volume on a part of its storage; 0: it covers all of it.
-    uint64_t part() const { return part_.load(); }
-    bool is_less_than(uint64_t bytes) const { return size() < bytes / block_size() * block_size(); }
+    // The same size, and what it is of the storage.
+    const VolumeSize& sizes() const { return size_; }
     // The whole volume as memory; empty if its backend is not memory. The address never changes. The length
     // follows resize().
     std::span<std::byte> memory() const;
@@ -117,6 +109,7 @@ class Volume : public ListNode<> {
     friend class VolumeSet;
     Volume(VolumeOptions options, Identity identity, std::unique_ptr<io::Backend> backend);
     ~Volume();  // TV3
+    void note_change() { generation_.fetch_add(1, std::memory_order_relaxed); }
     // Begins to close the backend. Called when the volume has no users, by the thread that then owns it.
     void begin_close() noexcept {
         if (!std::exchange(closing_, true)) backend_->begin_close();
@@ -137,14 +130,11 @@ class Volume : public ListNode<> {
     const io::StorageName storage_name_;  // as of its opening, because file system calls may block
     std::unique_ptr<io::Backend> backend_;
     uint64_t drops_from_ = 0;
-    bool takes_all_ = false;  // covers all of its storage, whose size is not known yet
-    bool closing_ = false;    // begin_close() was called
+    bool closing_ = false;  // begin_close() was called
     io::Limits limits_;
     std::unique_ptr<Extension> extension_;  // destroyed before the backend
     // Atomic: written by the control thread, read by all.
-    std::atomic<uint64_t> size_;
-    // The size that the operator gave a volume on a part of its storage; 0: it covers all of it.
-    std::atomic<uint64_t> part_{0};
+    VolumeSize size_;
     std::atomic<bool> read_only_;
     std::atomic<Loss> loss_{Loss::kNone};
     std::atomic<uint32_t> generation_{0};

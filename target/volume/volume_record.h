@@ -26,7 +26,7 @@ struct VolumeSet::Record {
     uint64_t at_most = 0;
     // The next start requires the size that the volume has. False: it covers all of the storage then.
     bool keeps_size = true;
-    uint64_t part = 0;  // for Volume::part_; 0: derived from the sizes of volume and storage
+    uint64_t part = 0;  // for VolumeSize::make(); 0: derived from the sizes of volume and storage
     Identity identity;
     std::shared_ptr<const AccessList> access;  // of options.access; both guarded by m_
     // Set by the thread that creates it, before any reactor uses it.

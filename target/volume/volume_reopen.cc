@@ -39,7 +39,7 @@ class VolumeSet::LostVolume {
     // no change of its size is in progress.
     bool covered_all() const {
         return volume_->loss_.load(std::memory_order_acquire) == Volume::Loss::kOfKnownSize &&
-               volume_->part_ == 0;
+               !volume_->sizes().is_part();
     }
     Result<std::unique_ptr<io::Backend>> open_storage(bool steal) const;
     // Copies the settings of the volume to `made`. Changes of settings are then refused until the reopening
@@ -135,11 +135,11 @@ Result<VolumeSet::RecordPtr> VolumeSet::make_again(const Record& lost, const Vol
     record->configured_size = lost.configured_size;
     record->keeps_size = lost.keeps_size;
     // It keeps its size even if its storage has become large enough for all of its part.
-    const bool regrown = volume.fit(backend->limits().size) > volume.size();
-    record->part = volume.part() != 0 && regrown ? volume.size() : volume.part();
+    const bool regrown = volume.sizes().fit(backend->limits().size) > volume.size();
+    record->part = volume.sizes().is_part() && regrown ? volume.size() : volume.sizes().part();
     record->reopening = true;
     WSS_TRY(make_volume(*record, std::move(backend)));
-    record->volume->takes_all_ = covered_all;
+    if (covered_all) record->volume->size_.take_all();
     record->options.size = lost.options.size;
     return record;
 }
@@ -168,10 +168,10 @@ Status VolumeSet::LostVolume::save_for(const Record& made) {
         before = known;
         const uint64_t bytes = made.volume->size(), configured = record_->options.size;
         const bool takes_any_size =
-            !made.keeps_size && made.part == 0 && made.volume->is_all_of(made.storage_bytes);
+            !made.keeps_size && made.part == 0 && made.volume->sizes().is_all_of(made.storage_bytes);
         const bool is_resized = known.sizes.resized() != 0 || (configured != 0 && configured != bytes);
         std::optional<uint64_t> part;
-        if (made.part != 0) part = made.volume->part();
+        if (made.part != 0) part = made.volume->sizes().part();
         known.sizes.reopen(is_resized && !takes_any_size ? bytes : 0, part);
     });
     if (!there) return removed_meanwhile();

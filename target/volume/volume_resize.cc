@@ -47,7 +47,7 @@ struct VolumeSet::Resize {
     bool shrunk = false;       // storage has shrunk to `shrink_to`
     bool waits = false;        // storage has not answered its resize in time
     bool enlarges = false;     // storage must grow
-    uint64_t former_part = 0;  // Volume::part() before
+    uint64_t former_part = 0;  // VolumeSize::part() before
     bool grows() const { return bytes > shrink_to; }
     static Result<Resize> take_turn(VolumeSet& set, const std::string& name);
     Status plan(const VolumeSet& set, uint64_t to, bool is_following);
@@ -56,7 +56,6 @@ struct VolumeSet::Resize {
     Status extend() const;
     Status enlarge(VolumeSet& set);
     Status storage_too_small(uint64_t has) const;
-    void note_part() const;
     uint64_t size_to_require(uint64_t now, bool is_all) const;
     Status carry_out(VolumeSet& set);
     Status resize_storage(VolumeSet& set);
@@ -65,16 +64,6 @@ struct VolumeSet::Resize {
     Status carry_on(VolumeSet& set, const std::stop_token& stop);
     Status check_wanted(const VolumeSet& set) const;
 };
-
-// Records whether the volume then covers a part of its storage or all of it. A volume on a part stays one
-// when it shrinks to what others left of its storage. Others have shrunk storage that is smaller than the
-// volume, and the volume follows soon.
-void VolumeSet::Resize::note_part() const {
-    if (follows || grows()) return;
-    const bool is_part =
-        (former_part != 0 && cut_from == 0) || volume->is_less_than(volume->backend().limits().size);
-    volume->part_ = is_part ? volume->size() : 0;
-}
 
 // Returns the size that the next start requires of the storage; 0: whatever it has then. `is_all`: the volume
 // covers all of its storage.
@@ -104,7 +93,7 @@ Result<VolumeSet::Resize> VolumeSet::Resize::take_turn(VolumeSet& set, const std
 }
 
 Status VolumeSet::Resize::storage_too_small(uint64_t has) const {
-    const uint64_t fits = volume->fit(has);
+    const uint64_t fits = volume->sizes().fit(has);
     const std::string first =
         fits == 0
             ? std::string()
@@ -118,7 +107,7 @@ Status VolumeSet::Resize::storage_too_small(uint64_t has) const {
 Status VolumeSet::Resize::plan(const VolumeSet& set, uint64_t to, bool is_following) {
     bytes = to;
     follows = is_following;
-    former_part = volume->part();
+    former_part = volume->sizes().part();
     if (bytes == 0 || bytes % volume->block_size() != 0)
         return failure(Code::kInvalid, "volume {}: size {} is not a positive multiple of its block size {}",
                        name, bytes, volume->block_size());
@@ -146,7 +135,7 @@ Status VolumeSet::Resize::plan(const VolumeSet& set, uint64_t to, bool is_follow
     if (pending != 0 && (backend_size == size || backend_size == pending))
         cut_from = pending;
     else if (shrink_to != 0 && shrink_to < std::min(size, backend_size) &&
-             !volume->is_less_than(backend_size))
+             !volume->sizes().is_less_than(backend_size))
         cut_from = backend_size;  // a larger file is only partly the volume's
     if (cut_from != 0 && grows())
         return failure(Code::kRefused,
@@ -169,18 +158,16 @@ Status VolumeSet::begin_shrink(const Resize& change) {
     std::lock_guard changing(change_m_);
     Known before;
     const bool is_wanted = !change.follows && !change.grows();
-    // A shrink to all that others have left of the storage makes no part.
-    const bool is_part = change.former_part != 0 || change.cut_from != 0 ||
-                         change.volume->fit(backend.limits().size) > change.shrink_to;
+    VolumeSize& size = change.volume->size_;
+    if (is_wanted) size.begin_shrink(change.shrink_to, backend.limits().size, change.cut_from != 0);
     std::optional<uint64_t> part;
-    if (is_wanted) part = change.volume->part_ = is_part ? change.shrink_to : 0;
-    if (change.follows && change.volume->part_ == 0) part = 0;
+    if (is_wanted || (change.follows && !size.is_part())) part = size.part();
     const bool there = remember(*change.volume, [&](Known& known) {
         before = known;
         // The next start drops the data beyond the new end.
         known.sizes.begin_shrink(
             {.to = change.shrink_to,
-             .followed = change.follows && change.volume->part_ == 0,
+             .followed = change.follows && !size.is_part(),
              .part = part,
              .cut_from = change.cut_from,
              .cut_ownership = change.cut_from != 0 ? backend.ownership() : std::string()});
@@ -189,7 +176,7 @@ Status VolumeSet::begin_shrink(const Resize& change) {
     Status saved = save();
     // Storage that others shrank is smaller, whatever the file records: commands beyond it must fail now.
     if (saved || change.follows) return Status::ok();
-    change.volume->part_ = change.former_part;
+    size.undo_shrink(change.former_part);
     remember(*change.volume, [&](Known& known) { known = before; });
     save_again();
     return saved.within(fmt::format("volume {} was not changed", change.name));
@@ -197,8 +184,8 @@ Status VolumeSet::begin_shrink(const Resize& change) {
 
 void VolumeSet::drop_beyond(const Resize& change, Done done) {
     const std::shared_ptr<Volume>& volume = change.volume;
-    volume->size_.store(change.shrink_to, std::memory_order_release);
-    volume->generation_.fetch_add(1, std::memory_order_relaxed);
+    volume->size_.shrink(change.shrink_to);
+    volume->note_change();
     if (tables_.empty()) return done(Status::ok());
     auto gathering = std::make_shared<Gathering>(tables_.size(), std::move(done));
     // The receiver of the answer may begin the next change, so this releases the turn first.
@@ -232,11 +219,13 @@ Status VolumeSet::end_shrink(Resize& change) {
         WSS_TRY(cut);
     }
     std::lock_guard changing(change_m_);
-    change.note_part();
-    const bool is_all = change.volume->part_ == 0;
+    VolumeSize& size = change.volume->size_;
+    if (!change.follows && !change.grows())
+        size.end_shrink(change.former_part != 0 && change.cut_from == 0, backend.limits().size);
+    const bool is_all = !size.is_part();
     const bool there = remember(*change.volume, [&](Known& known) {
         std::optional<uint64_t> part;
-        if (!change.follows || is_all) part = change.volume->part();
+        if (!change.follows || is_all) part = size.part();
         known.sizes.end_shrink(change.size_to_require(change.shrink_to, is_all), part);
     });
     if (!there) return removed_meanwhile();
@@ -296,9 +285,7 @@ Status VolumeSet::grow(Resize& change) {
     if (change.enlarges && change.follows)
         return failure(Code::kBusy, "its storage became smaller meanwhile");
     WSS_TRY(change.enlarges ? change.enlarge(*this) : change.extend());
-    const uint64_t whole = backend.limits().size / volume.block_size() * volume.block_size();
-    const bool stays_part = volume.part_ != 0 && (change.follows || change.bytes <= volume.size());
-    const bool is_all = change.bytes >= whole && !stays_part;
+    const bool is_all = volume.sizes().covers_at(change.bytes, backend.limits().size, change.follows);
     std::lock_guard changing(change_m_);
     RecordedSizes before;
     const bool there = remember(volume, [&](Known& known) {
@@ -318,9 +305,8 @@ Status VolumeSet::grow(Resize& change) {
     if (!saved)
         log::warning("{}: volume {} has grown, which is recorded as incomplete", saved.to_string(),
                      change.name);
-    volume.size_.store(change.bytes, std::memory_order_release);
-    if (!change.follows) volume.part_ = is_all ? 0 : change.bytes;
-    volume.generation_.fetch_add(1, std::memory_order_relaxed);
+    volume.size_.grow(change.bytes, change.follows, is_all);
+    volume.note_change();
     return Status::ok();
 }
 
@@ -550,12 +536,12 @@ bool VolumeSet::follow_backend(const std::string& name, const Volume* volume, ui
     const uint64_t size = volume->size();
     const Following following{*this, name, volume};
     const RecordedSizes sizes = following.sizes();
-    std::atomic<uint64_t>& part = change->volume->part_;
-    if (before == 0 && !volume->takes_all_ && volume->fit(after) > size) part = size;
+    VolumeSize& known = change->volume->size_;
+    if (before == 0) known.learn(after);
     // The storage had a size that proves an incomplete shrink of the operator, by whomever it was made.
     const uint64_t least = before == 0 ? after : std::min(before, after);
-    if (sizes.cut_from() != 0 && !volume->is_less_than(least)) part = 0;
-    const uint64_t bytes = volume->fit(after);
+    if (sizes.cut_from() != 0 && !known.is_less_than(least)) known.cover_all();
+    const uint64_t bytes = known.fit(after);
     if (bytes == size && !sizes.is_shrinking()) {
         following.note(after, Status::ok());
         return true;

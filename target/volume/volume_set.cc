@@ -230,9 +230,7 @@ Status VolumeSet::make_volume(Record& record, std::unique_ptr<io::Backend> backe
     record.volume = closer_->make(options, record.identity, std::move(backend));
     if (record.write_protected) record.volume->read_only_.store(true, std::memory_order_relaxed);
     record.volume->drops_from_ = record.sizes.is_shrinking() ? record.sizes.resized() : 0;
-    record.volume->part_ = record.part;
-    if (record.part == 0 && !record.volume->is_all_of(limits.size))
-        record.volume->part_ = record.volume->size();
+    record.volume->size_.make(record.part, limits.size);
     made->store(record.volume.get());
     if (!options_.extend) return Status::ok();
     auto extension = options_.extend(*record.volume);
@@ -310,10 +308,10 @@ void VolumeSet::serve(const RecordPtr& record, Done done) {
         Known& known = known_[record->options.name];
         known.identity = record->identity;
         if (record->sizes.cut_from() == 0) known.sizes.forget_cut();
-        known.sizes.open(record->volume->size(), record->volume->part());
+        known.sizes.open(record->volume->size(), record->volume->sizes().part());
         // `size=` may have been removed since.
-        if (!record->keeps_size && !known.sizes.is_shrinking() && record->volume->part_ == 0 &&
-            record->volume->is_all_of(record->storage_bytes))
+        if (!record->keeps_size && !known.sizes.is_shrinking() && !record->volume->sizes().is_part() &&
+            record->volume->sizes().is_all_of(record->storage_bytes))
             known.sizes.require_no_size();
         known.unmade = false;
         const bool was_shrinking = known.sizes.is_shrinking() && known.sizes.cut_from() == 0;
@@ -372,7 +370,7 @@ void VolumeSet::set_read_only_async(const std::string& name, bool read_only, Don
                             "volume {} was opened read-only: delete it and create it again to write", name));
     (*volume)->read_only_.store(read_only, std::memory_order_relaxed);
     remember(**volume, [read_only](Known& known) { known.write_protected = read_only; });
-    (*volume)->generation_.fetch_add(1, std::memory_order_relaxed);
+    (*volume)->note_change();
     auto writes = read_only ? or_new(std::move(left)) : nullptr;
     notify_reactors(*volume, {.change = Change::kReadOnly, .writes = std::move(writes)}, std::move(done));
 }

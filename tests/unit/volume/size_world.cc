@@ -352,7 +352,7 @@ void SizeWorld::settle() {
 
 void SizeWorld::check_quiet() {
     const Volume& of = *volume();
-    const uint64_t part = of.part(), whole = image_.whole();
+    const uint64_t part = of.sizes().part(), whole = image_.whole();
     const uint64_t wanted = part == 0 ? whole : std::min(part, whole);
     if (part != 0 && !may_be_part_) fail(fmt::format("S3: the volume has become a part of {}", part));
     const bool may_be_smaller = incomplete_ || may_lag_;

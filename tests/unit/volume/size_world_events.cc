@@ -179,7 +179,7 @@ void SizeWorld::take_image() {
 void SizeWorld::operator_resizes(uint64_t bytes) {
     const Volume* before = volume();
     if (before == nullptr || backend_ == nullptr) return;
-    const uint64_t size = before->size(), part = before->part();
+    const uint64_t size = before->size(), part = before->sizes().part();
     const auto blocks = blocks_;
     note("the operator resizes the volume from {} to {}", size, bytes);
     for (uint64_t i = bytes / kModelBlock; i < kModelBlocks; ++i) blocks_[i].operators = true;
