@@ -37,6 +37,7 @@ struct Shared {
     std::atomic<int> resizes = 0;           // requested so far
     bool hides_growth = false;              // others have shrunk and enlarged it
     bool refuses_resizes = false;           // resizes fail
+    bool ends = false;                      // the program ends; resizes go on
     bool awaits = false, given_up = false;  // waits for its owner; the operator has given up the wait
     bool slow = false;                      // reports trouble, but is not lost
     std::string owner;                      // changes when another owner has had the storage
@@ -67,6 +68,7 @@ class SharedBackend final : public io::Backend {
         ++shared_.resizes;
         asked_ = bytes;
         if (shared_.silent && bytes != shared_.size) return Status(Code::kTimedOut, "no answer");
+        if (shared_.ends) return shared_.size = bytes, Status(Code::kClosed, "the program is ending");
         if (shared_.refuses_resizes && bytes != shared_.size)
             return Status(Code::kExhausted, "the pool is full");
         if (bytes != shared_.size) shared_.let_happen();

@@ -140,6 +140,24 @@ TEST_F(OnSharedStorage, a_growth_whose_end_could_not_be_saved_is_continued_at_th
 }
 
 // It would end at each start until something else is saved, with the size that others have given the storage.
+TEST_F(OnSharedStorage, a_growth_that_a_stop_interrupts_is_continued_at_the_next_start) {
+    const auto start = [&] {
+        set_.reset();
+        make_set({.state = locked(folder_.file("state.json"))});
+        ASSERT_TRUE(control([&] { return set_->restore(); }));
+    };
+    start();
+    ASSERT_TRUE(control([&] { return set_->create({.name = "a", .backend = "any"}); }));
+    shared_.ends = true;
+    EXPECT_EQ(resize("a", 2 << 20).code(), Code::kClosed);
+    ASSERT_TRUE(control([&] { return set_->close_all(); }));
+    shared_.ends = false;
+    start();
+    EXPECT_EQ(set_->find("a")->size, uint64_t{2 << 20});
+    others_resize(3 << 20);
+    EXPECT_EQ(set_->find("a")->size, uint64_t{3 << 20}) << "it covers all of its storage";
+}
+
 TEST_F(OnSharedStorage, a_growth_that_a_start_has_ended_does_not_end_again_at_the_next_one) {
     std::atomic<bool> fails = false;
     const auto start = [&] {
