@@ -80,11 +80,19 @@ static Status ends() {
     return Status(Code::kClosed, "the target is stopping");
 }
 
+static Status not_whole(const VolumeOptions& options, uint32_t block) {
+    return failure(Code::kInvalid, "volume {}: size {} is not a multiple of its block size {}", options.name,
+                   options.size, block);
+}
+
 Result<VolumeSet::RecordPtr> VolumeSet::reserve(const VolumeOptions& options, bool again) {
     WSS_TRY(check_name(options.name));
     if (options.block_size != 0 && options.block_size != 512 && options.block_size != 4096)
         return failure(Code::kInvalid, "volume {}: the block size must be 512 or 4096, not {}", options.name,
                        options.block_size);
+    // Checked before the storage is opened: that may shut out its present owner.
+    if (const uint32_t least = options.block_size == 0 ? 512 : options.block_size; options.size % least != 0)
+        return not_whole(options, least);
     std::lock_guard lock(m_);
     if (ends_) return ends();
     if (is_being_deleted(options.name))
@@ -190,9 +198,7 @@ static Status fit_size(VolumeOptions& options, const io::Limits& limits, uint64_
             Code::kInvalid,
             "volume {}: its backend reads and writes blocks of {} bytes, so {} is too small; use 4096",
             options.name, limits.logical_block, options.block_size);
-    if (options.size % options.block_size != 0)
-        return failure(Code::kInvalid, "volume {}: size {} is not a multiple of its block size {}",
-                       options.name, options.size, options.block_size);
+    if (options.size % options.block_size != 0) return not_whole(options, options.block_size);
     if (limits.size < options.block_size)
         return failure(Code::kInvalid, "volume {}: the backend has only {} bytes, less than one block of {}",
                        options.name, limits.size, options.block_size);
