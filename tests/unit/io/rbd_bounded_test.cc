@@ -3,6 +3,7 @@
 #include "lib/io/rbd/plugin/bounded.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sys/resource.h>
 
 #include <memory>
@@ -29,6 +30,22 @@ TEST(RbdBoundedCall, returns_the_result_of_the_call_and_has_released_what_it_cap
     EXPECT_TRUE(result_of([held] { return Status::ok(); }));
     EXPECT_EQ(held.use_count(), 1);
     EXPECT_EQ(result_of([] { return failure(Code::kBusy, "no"); }).code(), Code::kBusy);
+}
+
+// Sets the size of the stacks of new threads.
+void set_stacks(size_t bytes) {
+    pthread_attr_t attributes;
+    ASSERT_EQ(pthread_attr_init(&attributes), 0);
+    ASSERT_EQ(pthread_attr_setstacksize(&attributes, bytes), 0);
+    ASSERT_EQ(pthread_setattr_default_np(&attributes), 0);
+}
+
+TEST(RbdBoundedCall, without_a_thread_has_no_result_to_be_taken) {
+    BoundedCall call;
+    set_stacks(size_t{1} << 60);
+    EXPECT_FALSE(call.start([] { return Status::ok(); }));
+    set_stacks(8 << 20);
+    EXPECT_FALSE(call.is_started());
 }
 
 TEST(RbdBoundedCall, names_the_resource_that_ran_out_and_its_limit) {

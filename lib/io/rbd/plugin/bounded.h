@@ -66,6 +66,7 @@ class BoundedCall {
                 promise->set_value(result_of(call));
             }).detach();
         } catch (const std::system_error& error) {
+            answer_ = {};
             return Status::from_errno(error.code().value(), "cannot start a thread for a call to Ceph");
         }
         return Status::ok();
