@@ -134,9 +134,7 @@ Result<VolumeSet::RecordPtr> VolumeSet::make_again(const Record& lost, const Vol
     record->identity = lost.identity;
     record->configured_size = lost.configured_size;
     record->keeps_size = lost.keeps_size;
-    // It keeps its size even if its storage has become large enough for all of its part.
-    const bool regrown = volume.sizes().fit(backend->limits().size) > volume.size();
-    record->part = volume.sizes().is_part() && regrown ? volume.size() : volume.sizes().part();
+    record->part = volume.sizes().part();
     record->reopening = true;
     WSS_TRY(make_volume(*record, std::move(backend)));
     if (covered_all) record->volume->size_.take_all();

@@ -134,9 +134,9 @@ Status VolumeSet::Resize::plan(const VolumeSet& set, uint64_t to, bool is_follow
     const uint64_t pending = shrinking ? known->second.sizes.cut_from() : 0;
     if (pending != 0 && (backend_size == size || backend_size == pending))
         cut_from = pending;
-    else if (shrink_to != 0 && shrink_to < std::min(size, backend_size) &&
+    else if (shrink_to != 0 && shrink_to < std::min(size, backend_size) && !volume->sizes().is_part() &&
              !volume->sizes().is_less_than(backend_size))
-        cut_from = backend_size;  // a larger file is only partly the volume's
+        cut_from = backend_size;  // others may use storage of which the volume is a part
     if (cut_from != 0 && grows())
         return failure(Code::kRefused,
                        "volume {}: a shrink to {} is incomplete, and data beyond that would reappear: wssctl "

@@ -30,8 +30,12 @@ class VolumeSize {
     bool is_all_of(uint64_t storage) const noexcept { return bytes() == whole_blocks(storage); }
     bool is_less_than(uint64_t storage) const noexcept { return bytes() < whole_blocks(storage); }
 
-    // The volume is made on storage of `storage` bytes. `part`: as recorded; 0: derived from the sizes.
-    void make(uint64_t part, uint64_t storage) { part_ = part == 0 && !is_all_of(storage) ? bytes() : part; }
+    // The volume is made on storage of `storage` bytes. `part`: as recorded; 0: derived from the sizes. It
+    // keeps its size even if its storage has become large enough for more of its part.
+    void make(uint64_t part, uint64_t storage) {
+        part_ = part;
+        if (is_part() ? fit(storage) > bytes() : !is_all_of(storage)) part_ = bytes();
+    }
     // It covers all of its storage, whose size is not known yet.
     void take_all() { takes_all_ = true; }
 

@@ -107,6 +107,18 @@ TEST_F(ConfiguredPart, that_was_reopened_with_its_size_takes_a_later_one_of_the_
     stop();
 }
 
+TEST_F(ConfiguredPart, whose_storage_has_grown_again_at_a_start_keeps_its_size) {
+    start_with(512 << 10);
+    others_resize(128 << 10);
+    stop();
+    shared_.size = 2 << 20;
+    start_with(512 << 10);
+    EXPECT_EQ(size(), uint64_t{128 << 10});
+    others_resize(1 << 20);
+    EXPECT_EQ(size(), uint64_t{128 << 10});
+    stop();
+}
+
 TEST_F(ConfiguredPart, that_was_reopened_on_larger_storage_keeps_its_size_after_a_restart) {
     start_with(512 << 10);
     others_resize(256 << 10);

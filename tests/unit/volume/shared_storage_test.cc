@@ -323,6 +323,20 @@ TEST_F(OnSharedStorage, a_partial_volume_resized_to_the_remaining_size_stays_par
     EXPECT_EQ(set_->find("a")->size, uint64_t{256 << 10});
 }
 
+TEST_F(OnSharedStorage, a_partial_volume_made_smaller_than_the_remaining_size_leaves_it_unchanged) {
+    ASSERT_TRUE(create("a", 512 << 10));
+    others_resize(256 << 10);
+    ASSERT_TRUE(resize("a", 128 << 10));
+    EXPECT_EQ(shared_.size, uint64_t{256 << 10});
+    others_resize(2 << 20);
+    EXPECT_EQ(set_->find("a")->size, uint64_t{128 << 10});
+}
+
+TEST_F(OnSharedStorage, a_size_that_is_not_a_multiple_of_the_block_size_is_refused_before_it_is_opened) {
+    EXPECT_EQ(create("a", 1000).code(), Code::kInvalid);
+    EXPECT_FALSE(shared_.opened.has_value()) << "an opening may shut out the owner";
+}
+
 // The command changes nothing but the part: it confirms the size that others left.
 TEST_F(OnSharedStorage, a_partial_volume_whose_remaining_size_the_operator_confirms_keeps_that_size) {
     make_set(
