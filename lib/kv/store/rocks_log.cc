@@ -15,7 +15,9 @@
 #include <cstdarg>
 #include <cstdio>
 #include <ctime>
+#include <filesystem>
 #include <map>
+#include <system_error>
 
 #include "lib/base/errno.h"
 #include "lib/base/folder.h"
@@ -153,7 +155,28 @@ void add_to(rocksdb::WriteBatch& all, const LogBatch::Change& change, uint64_t s
 
 }  // namespace
 
-Result<std::unique_ptr<RocksLog>> RocksLog::open(const RocksOptions& options) {
+static std::string schema(const RocksOptions& options) {
+    return std::string(kSchema) + (options.fresh ? "(spilled values)" : options.identity);
+}
+
+bool RocksLog::is_at(const std::string& path) {
+    std::error_code error;
+    // "CURRENT" names the newest list of a database's files. If that is unknown, it may be one.
+    return std::filesystem::exists(std::filesystem::path(path) / "CURRENT", error) || error;
+}
+
+Result<std::unique_ptr<RocksLog>> RocksLog::open(RocksOptions options) {
+    if (options.fresh) {
+        // An operator who sets durability to "memory" by mistake, or because the data cannot be opened, must
+        // not lose them. So only a folder for spilled values is ever deleted.
+        if (is_at(options.path))
+            return failure(Code::kInvalid,
+                           "{} holds data that may be durable, and this store would start without them: set "
+                           "--kv-durability as before, name another directory, or remove this one",
+                           options.path);
+        WSS_TRY(make_folder(options.path).within("key-value data"));
+        options.path += "/spilled-values";
+    }
     const int wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (wake < 0) return Status::from_errno(errno, "cannot create an eventfd for the key-value log");
     std::unique_ptr<RocksLog> log(new RocksLog(options, wake));
@@ -209,7 +232,6 @@ Status RocksLog::open_database() {
     // sync the entry of this directory in its parent.
     WSS_TRY(make_folder(options_.path).within("key-value data"));
     if (options_.fresh) {
-        WSS_TRY(refuse_durable_data(options));
         WSS_TRY(status_of(rocksdb::DestroyDB(options_.path, options), what));
         WSS_TRY(make_folder(options_.path).within("key-value data"));
     }
@@ -220,28 +242,8 @@ Status RocksLog::open_database() {
     return Status::ok();
 }
 
-// An operator who sets durability to "memory" by mistake must not lose the data.
-Status RocksLog::refuse_durable_data(const rocksdb::Options& options) const {
-    rocksdb::DB* database = nullptr;
-    rocksdb::Options as_is = options;
-    as_is.create_if_missing = false;
-    if (!rocksdb::DB::OpenForReadOnly(as_is, options_.path, &database).ok())
-        return Status::ok();  // nothing there
-    std::unique_ptr<rocksdb::DB> owner(database);
-    std::string there;
-    if (!database->Get({}, kSchemaRow, &there).ok() || there == schema()) return Status::ok();
-    return failure(Code::kInvalid,
-                   "{} holds durable data; using this directory for values that do not fit in memory would "
-                   "destroy the data: name another directory, or remove this one",
-                   options_.path);
-}
-
-std::string RocksLog::schema() const {
-    return std::string(kSchema) + (options_.fresh ? "(spilled values)" : options_.identity);
-}
-
 Status RocksLog::check_schema() {
-    const std::string mine = schema();
+    const std::string mine = schema(options_);
     std::string there;
     const rocksdb::Status found = database_->Get({}, kSchemaRow, &there);
     if (found.IsNotFound()) {

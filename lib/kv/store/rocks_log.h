@@ -46,7 +46,9 @@ struct RocksOptions {
     std::string path;      // a directory; created if missing
     std::string identity;  // owner of the data; data of another owner is refused
     bool sync = true;      // batches complete when they are on stable storage
-    bool fresh = false;    // spilled values: deletes those of an earlier run, refuses durable data
+    // Spilled values: those of an earlier run are deleted. They are in a folder of their own in `path`. Other
+    // data there are refused.
+    bool fresh = false;
     uint64_t cache_bytes = uint64_t{32} << 20;
     uint32_t decisions_s = 300;  // load() returns decisions this recent; at least Options::decision_window
     Clock* clock = nullptr;      // called by every thread; nullptr: the system's
@@ -77,7 +79,9 @@ class RunningTime {
 
 class RocksLog final : public Log {
   public:
-    static Result<std::unique_ptr<RocksLog>> open(const RocksOptions& options);
+    static Result<std::unique_ptr<RocksLog>> open(RocksOptions options);
+    // True if the directory holds a log, damaged or not.
+    static bool is_at(const std::string& path);
     // Writes the queued batches first.
     ~RocksLog() override;
 
@@ -107,8 +111,6 @@ class RocksLog final : public Log {
 
     RocksLog(const RocksOptions& options, int wake_fd);
     Status open_database();
-    Status refuse_durable_data(const rocksdb::Options& options) const;
-    std::string schema() const;
     Status check_schema();
     Status start();
     uint64_t latest_stamp() const;

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <rocksdb/db.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 
 #include "lib/kv/hlc.h"
 #include "tests/unit/kv/store/bench.h"
@@ -127,6 +129,39 @@ TEST(KvRocksLog, does_not_discard_durable_data_for_a_spill_file) {
         (*log)->append(std::move(batch), 0);
         EXPECT_TRUE((*log)->flush().is_ok());
     }
+}
+
+// An operator may start with durability "memory" because the data cannot be opened.
+TEST(KvRocksLog, does_not_discard_data_that_it_cannot_open_for_a_spill_file) {
+    Directory directory;
+    { std::unique_ptr<RocksLog> log = open(directory); }
+    const auto files = [&] {
+        std::set<std::string> names;
+        for (const auto& entry : std::filesystem::directory_iterator(directory.path()))
+            names.insert(entry.path().filename());
+        return names;
+    };
+    for (const std::string& name : files())
+        if (name.starts_with("MANIFEST")) std::filesystem::resize_file(directory.path() + "/" + name, 7);
+    const std::set<std::string> before = files();
+    const Status refused = RocksLog::open({.path = directory.path(), .fresh = true}).status();
+    EXPECT_EQ(refused.code(), Code::kInvalid) << refused.to_string();
+    EXPECT_EQ(files(), before);
+}
+
+TEST(KvRocksLog, does_not_discard_a_database_of_another_program_for_a_spill_file) {
+    Directory directory;
+    rocksdb::Options options;
+    options.create_if_missing = true;
+    rocksdb::DB* other = nullptr;
+    ASSERT_TRUE(rocksdb::DB::Open(options, directory.path(), &other).ok());
+    ASSERT_TRUE(other->Put({}, "key", "value").ok());
+    delete other;
+    EXPECT_FALSE(RocksLog::open({.path = directory.path(), .fresh = true}));
+    ASSERT_TRUE(rocksdb::DB::OpenForReadOnly(options, directory.path(), &other).ok());
+    const std::unique_ptr<rocksdb::DB> owner(other);
+    std::string value;
+    EXPECT_TRUE(other->Get({}, "key", &value).ok());
 }
 
 // An inquiry about it would report an abort, although the transaction may be committed.
