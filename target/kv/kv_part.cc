@@ -2,7 +2,9 @@
 #include "target/kv/kv_part.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <future>
+#include <system_error>
 
 #include "lib/base/folder.h"
 #include "lib/base/log.h"
@@ -69,6 +71,32 @@ std::string KvPart::directory(uint32_t partition) const {
     return fmt::format("{}/partition-{}", options_.directory, partition);
 }
 
+// One partition has its log in the directory itself, several have one in each of its folders. With another
+// number of partitions a log would not be found, and its keys would seem to be missing.
+Status KvPart::check_layout() const {
+    const std::string& folder = options_.directory;
+    if (folder.empty()) return Status::ok();
+    if (options_.partitions > 1) {
+        if (!store::RocksLog::is_at(folder)) return Status::ok();
+        return failure(
+            Code::kInvalid,
+            "{} holds the data of one partition, but --kv-partitions is {}: start it with one, or move "
+            "its files to {}/partition-N, where N is the number of the partition",
+            folder, options_.partitions, folder);
+    }
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+        const std::string name = entry.path().filename();
+        if (!name.starts_with("partition-") || !store::RocksLog::is_at(entry.path())) continue;
+        return failure(
+            Code::kInvalid,
+            "{} holds the data of several partitions, for example {}, but --kv-partitions is 1: start "
+            "it with their number, or use {} as the directory of that partition",
+            folder, name, entry.path().string());
+    }
+    return Status::ok();
+}
+
 Status KvPart::open_log(Part& part, store::Options& store) {
     auto durability = parse_durability(options_.durability);
     if (!durability) return durability.status();
@@ -131,6 +159,7 @@ Status KvPart::open_part(uint32_t number) {
 }
 
 Status KvPart::open() {
+    WSS_TRY(check_layout());
     WSS_TRY(open_lanes());
     for (uint32_t i = 0; i < options_.partitions; ++i) WSS_TRY(open_part(options_.partition + i));
     WSS_TRY(listen());
@@ -172,9 +201,10 @@ Status KvPart::stop(uint32_t seconds) {
                        seconds);
     reactor_.stop();
     thread_.join();
+    Status flushed;
     for (Part& part : parts_)
-        if (part.log) WSS_TRY(part.log->flush());
-    return Status::ok();
+        if (Status one = part.log ? part.log->flush() : Status::ok(); !one && flushed) flushed = one;
+    return flushed;
 }
 
 KvPart::~KvPart() {

@@ -62,6 +62,7 @@ class KvPart {
     };
     std::string identity(uint32_t partition) const;   // identity of the data on disk
     std::string directory(uint32_t partition) const;  // directory of its log; "": none
+    Status check_layout() const;
     Status open();
     Status open_lanes();
     Status open_part(uint32_t number);
