@@ -41,6 +41,9 @@ class RecordedSizes {
     bool is_shrinking() const { return now_.shrinking; }
     // That shrink followed the storage, all of which the volume covered. The storage may have any size since.
     bool followed() const { return now_.followed; }
+    // The volume covered all of its storage. Without size=, it does so after each start, whatever size the
+    // storage has then. A part of the configuration counts too: it ends with its size=.
+    bool covered_all() const { return now_.followed || (now_.part == 0 && !now_.shrinking); }
     // The size of the backend that this shrink, or its repetition, reduces to resized(); 0: none, because the
     // storage has shrunk before the volume.
     uint64_t cut_from() const { return now_.cut_from; }

@@ -26,6 +26,8 @@ struct VolumeSet::Record {
     uint64_t at_most = 0;
     // The next start requires the size that the volume has. False: it covers all of the storage then.
     bool keeps_size = true;
+    // The size that a volume without size= has if nobody else may resize its storage; 0: all of it.
+    uint64_t size_if_private = 0;
     uint64_t part = 0;  // for VolumeSize::make(); 0: derived from the sizes of volume and storage
     Identity identity;
     std::shared_ptr<const AccessList> access;  // of options.access; both guarded by m_

@@ -212,11 +212,12 @@ static Status fit_size(VolumeOptions& options, const io::Limits& limits, uint64_
 }
 
 Status VolumeSet::make_volume(Record& record, std::unique_ptr<io::Backend> backend) {
+    record.keeps_size |= !backend->is_shared();
+    if (record.keeps_size && record.size_if_private != 0) record.options.size = record.size_if_private;
     VolumeOptions options = record.options;
     // The data of a RAM volume was lost with its process. A new WWID distinguishes it from the old volume.
     if (!backend->memory().empty()) record.identity.wwid = (Random::entropy() & kWwidMask) | 1;
     record.check_cut(*backend);
-    record.keeps_size |= !backend->is_shared();
     // Watch the size before it is read, so that no change is missed.
     auto made = std::make_shared<std::atomic<const Volume*>>(nullptr);
     auto follow = [this, name = options.name, made](uint64_t before, uint64_t after) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/base/log.h"
+#include "lib/base/size.h"
 #include "target/volume/try_volumes.h"
 #include "target/volume/volume_record.h"
 
@@ -15,7 +16,7 @@ static std::vector<VolumeOptions> as_opened(std::vector<VolumeOptions> declared,
         auto known = known_volumes.find(volume.name);
         if (known == known_volumes.end()) continue;
         const RecordedSizes& sizes = known->second.sizes;
-        if (sizes.resized() != 0 && !(volume.size == 0 && sizes.followed())) {
+        if (sizes.resized() != 0 && !(volume.size == 0 && sizes.covered_all())) {
             volume.size = sizes.resized();
             how.have_size.insert(volume.name);
         }
@@ -28,7 +29,13 @@ void VolumeSet::Record::restore(const Known& known) {
     sizes = known.sizes;
     if (!keeps_size && sizes.followed()) {
         at_most = sizes.resized();
+    } else if (!keeps_size && sizes.covered_all()) {
+        size_if_private = sizes.resized();
+        if (size_if_private != 0) grow = false;
     } else if (sizes.resized() != 0) {
+        if (options.size != 0 && options.size != sizes.resized() && options.declared)
+            log::info("volume {}: its size has been changed to {} while it was served; size={} has no effect",
+                      options.name, readable_size(sizes.resized()), readable_size(options.size));
         // Others may have shrunk its storage. Its part stays that of the operator or of the configuration.
         if (options.declared)
             part = sizes.part() != 0 ? sizes.part() : options.size > sizes.resized() ? options.size : 0;

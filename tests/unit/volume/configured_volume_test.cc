@@ -14,11 +14,11 @@ namespace {
 // A start must not fail, or leave a part of the storage unused, because of a size that the volume had before.
 class WithoutSize : public OnSharedStorage {
   protected:
-    void start() {
+    void start(uint64_t size = 0) {
         set_.reset();
         make_set({.state = locked(folder_.file("state.json")), .wait = from_ms(500)});
         ASSERT_TRUE(set_->restore());
-        ASSERT_TRUE(create("disk", 0, true));
+        ASSERT_TRUE(create("disk", size, true));
     }
     void stop() {
         EXPECT_TRUE(control([&] { return set_->close_all(); }));
@@ -64,24 +64,32 @@ TEST_F(WithoutSize, a_configured_volume_whose_size_once_equalled_its_storage_tak
     expect_all_after_starts_with({3 << 20, 1 << 20});
 }
 
+TEST_F(WithoutSize, a_configured_volume_whose_size_was_removed_takes_all_of_its_storage) {
+    for (const bool by_operator : {false, true}) {
+        SCOPED_TRACE(by_operator);
+        shared_.size = 1 << 20;
+        start(1 << 20);
+        if (by_operator)
+            EXPECT_TRUE(resize("disk", 2 << 20));
+        else
+            others_resize(2 << 20);
+        stop();
+        expect_all_after_starts_with({768 << 10, 4 << 20});
+    }
+}
+
 class ConfiguredPart : public WithoutSize {
   protected:
-    void start_with(uint64_t bytes) {
-        set_.reset();
-        make_set({.state = locked(folder_.file("state.json")), .wait = from_ms(500)});
-        ASSERT_TRUE(set_->restore());
-        ASSERT_TRUE(create("disk", bytes, true));
-    }
     uint64_t size() { return set_->find("disk")->size; }
 };
 
 TEST_F(ConfiguredPart, does_not_exceed_the_size_that_the_operator_set_after_a_restart) {
     for (const uint64_t chosen : {uint64_t{256 << 10}, uint64_t{768 << 10}}) {
         SCOPED_TRACE(chosen);
-        start_with(512 << 10);
+        start(512 << 10);
         ASSERT_TRUE(resize("disk", chosen));
         stop();
-        start_with(512 << 10);
+        start(512 << 10);
         EXPECT_EQ(size(), chosen);
         others_resize(128 << 10);
         EXPECT_EQ(size(), uint64_t{128 << 10});
@@ -93,14 +101,14 @@ TEST_F(ConfiguredPart, does_not_exceed_the_size_that_the_operator_set_after_a_re
 
 TEST_F(ConfiguredPart, that_was_reopened_with_its_size_takes_a_later_one_of_the_configuration) {
     shared_.size = 2 << 20;
-    start_with(512 << 10);
+    start(512 << 10);
     shared_.changed(2 << 20, 0);
     ASSERT_TRUE(reopen("disk"));
     stop();
-    start_with(1 << 20);
+    start(1 << 20);
     others_resize(768 << 10);
     stop();
-    start_with(1 << 20);
+    start(1 << 20);
     EXPECT_EQ(size(), uint64_t{768 << 10});
     others_resize(2 << 20);
     EXPECT_EQ(size(), uint64_t{1 << 20});
@@ -108,11 +116,11 @@ TEST_F(ConfiguredPart, that_was_reopened_with_its_size_takes_a_later_one_of_the_
 }
 
 TEST_F(ConfiguredPart, whose_storage_has_grown_again_at_a_start_keeps_its_size) {
-    start_with(512 << 10);
+    start(512 << 10);
     others_resize(128 << 10);
     stop();
     shared_.size = 2 << 20;
-    start_with(512 << 10);
+    start(512 << 10);
     EXPECT_EQ(size(), uint64_t{128 << 10});
     others_resize(1 << 20);
     EXPECT_EQ(size(), uint64_t{128 << 10});
@@ -120,14 +128,14 @@ TEST_F(ConfiguredPart, whose_storage_has_grown_again_at_a_start_keeps_its_size) 
 }
 
 TEST_F(ConfiguredPart, that_was_reopened_on_larger_storage_keeps_its_size_after_a_restart) {
-    start_with(512 << 10);
+    start(512 << 10);
     others_resize(256 << 10);
     shared_.changed(256 << 10, 0);
     shared_.left = 2 << 20;
     ASSERT_TRUE(reopen("disk"));
     EXPECT_EQ(size(), uint64_t{256 << 10});
     stop();
-    start_with(512 << 10);
+    start(512 << 10);
     others_resize(3 << 20);
     EXPECT_EQ(size(), uint64_t{256 << 10});
     stop();
