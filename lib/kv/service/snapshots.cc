@@ -48,7 +48,11 @@ void Snapshots::begin(Peer& peer, const wire::KvHeader& header, wire::Bytes mess
     std::string directory = partition_.options().snapshots + "/" + std::string(wanted.text);
     auto begun = store::Snapshot::begin(partition_.store(), {wanted.timestamp}, directory,
                                         partition_.options().identity);
-    if (!begun) return partition_.refuse(peer, header, wire::KvStatus::kIo, begun.status().to_string());
+    if (!begun) {
+        const bool is_late = begun.status().code() == Code::kNotFound;
+        return partition_.refuse(peer, header, is_late ? wire::KvStatus::kTooOld : wire::KvStatus::kIo,
+                                 is_late ? begun.status().text() : begun.status().to_string());
+    }
     snapshot_ = std::move(*begun);
     is_ended_ = false;
     waiter_.owe(peer, header);

@@ -106,6 +106,7 @@ struct Store::Parts final : UndecidedWrites {
     size_t collect(size_t budget);
     void recycle(size_t written, Nanoseconds now);
     size_t collect(List<Version, RetiredTag>& retired, Nanoseconds keep, size_t budget);
+    static const Version* successor(const Version& version);
     bool is_pinned(const Version& version) const;
     size_t collect_graves(size_t budget);
     size_t expire(Timestamp now, size_t budget);
@@ -160,6 +161,7 @@ struct Store::Parts final : UndecidedWrites {
     std::unordered_map<uint64_t, Fetching> fetching;
     Table::Expiry expired_to;  // where the last turn of expiry ended
     std::vector<Timestamp> pins;
+    Timestamp collected_to;                  // the states before it may lack collected versions
     std::vector<LogCompletion> completions;  // kept for its memory
     std::vector<LogCompletion> fresh_fetches;
     LogBatch trash;  // rows of collected versions

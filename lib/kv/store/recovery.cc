@@ -69,6 +69,7 @@ void Store::Parts::recover_version(const RecordView& record, Bytes bytes) {
         return;
     } else {
         table.commit(*version, clock.now());
+        collected_to = std::max(collected_to, version->timestamp);
     }
     table.publish(item);
 }
@@ -77,6 +78,9 @@ Status Store::Parts::recover() {
     if (log == nullptr || options.durability == Durability::kMemory) return Status::ok();
     Recovery recovery(*this);
     WSS_TRY(log->load(recovery).within("reading the key-value log"));
+    // The log does not tell which versions were collected. Each was replaced by a version that is still here,
+    // or by a deletion at or below the floor.
+    collected_to = std::max(collected_to, floor);
     flush_trash();
     return Status::ok();
 }

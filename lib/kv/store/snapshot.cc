@@ -34,7 +34,11 @@ Status make_parents(const std::filesystem::path& directory) {
 
 Result<std::unique_ptr<Snapshot>> Snapshot::begin(Store& store, Timestamp at, const std::string& directory,
                                                   const std::string& identity) {
-    std::unique_ptr<Snapshot> made(new Snapshot(store, at, directory));
+    // Before it waits for anything: writes continue, and versions that they replace are collected unless
+    // pinned.
+    Result<Pin> pin = store.pin(at);
+    if (!pin) return pin.status();
+    std::unique_ptr<Snapshot> made(new Snapshot(store, std::move(*pin), directory));
     store.raise_floor(at);
     WSS_TRY(
         made->disk_.begin(kThread, [snapshot = made.get(), identity] { return snapshot->open(identity); }));
@@ -84,12 +88,11 @@ Result<bool> Snapshot::step(size_t keys) {
 
 Result<bool> Snapshot::advance(size_t keys) {
     if (phase_ == Phase::kComplete) return true;
-    // Writes continue while the disk is slow. Versions that they replace are collected unless pinned.
-    if (!pin_ && phase_ != Phase::kCompleting && store_.settled(at_)) {
-        pin_ = store_.pin(at_);
+    if (!settled_ && store_.settled(at_)) {
+        settled_ = true;
         ++progress_;
     }
-    if (phase_ == Phase::kCopying) return pin_ ? copy_step(keys) : false;
+    if (phase_ == Phase::kCopying) return settled_ ? copy_step(keys) : false;
     const std::optional<Status> answered = disk_.poll();
     if (!answered) return false;
     WSS_TRY(*answered);
@@ -103,7 +106,7 @@ Result<bool> Snapshot::copy_step(size_t keys) {
     if (!at_end_ && fetching_ < kFetchesMax && !log_->is_congested()) WSS_TRY(copy(keys));
     if (lost_ != nullptr) return failure(Code::kIo, "{}: the snapshot is abandoned", lost_);
     if (!at_end_ || fetching_ > 0) return false;
-    pin_.reset();
+    pin_.release();
     // A server that starts from the snapshot must refuse older prepares, which would add parts of
     // transactions.
     batch_.put_floor(at_);
@@ -115,7 +118,7 @@ Result<bool> Snapshot::copy_step(size_t keys) {
 Status Snapshot::abandon(Status why) {
     phase_ = Phase::kAbandoned;
     store_.forget(this);
-    pin_.reset();
+    pin_.release();
     return why;
 }
 

@@ -25,7 +25,8 @@ namespace wss::kv::store {
 
 class Snapshot {
   public:
-    // `directory` must not exist; otherwise step() fails with kExists. `identity` is that of RocksOptions.
+    // Fails with kNotFound if the store no longer has all versions of that time. `directory` must not exist;
+    // otherwise step() fails with kExists. `identity` is that of RocksOptions.
     static Result<std::unique_ptr<Snapshot>> begin(Store& store, Timestamp at, const std::string& directory,
                                                    const std::string& identity);
     // Waits for the disk, unless clean_up() has returned true.
@@ -45,7 +46,7 @@ class Snapshot {
     // incomplete snapshot has written. Returns true when no work is left.
     bool clean_up();
 
-    bool is_waiting() const { return phase_ == Phase::kCopying && !pin_.has_value(); }
+    bool is_waiting() const { return phase_ == Phase::kCopying && !settled_; }
     bool waits_for_disk() const { return disk_.is_in_progress(); }
     uint64_t keys() const { return keys_; }
     uint64_t bytes() const { return bytes_; }
@@ -63,8 +64,8 @@ class Snapshot {
         kRemoved
     };
 
-    Snapshot(Store& store, Timestamp at, std::string directory)
-        : store_(store), at_(at), directory_(std::move(directory)) {}
+    Snapshot(Store& store, Pin pin, std::string directory)
+        : store_(store), at_(pin.timestamp()), directory_(std::move(directory)), pin_(std::move(pin)) {}
     // These run on the thread of disk_.
     Status open(const std::string& identity);
     Status complete();
@@ -82,7 +83,8 @@ class Snapshot {
     const std::string directory_;
     Phase phase_ = Phase::kOpening;
     std::unique_ptr<RocksLog> log_;
-    std::optional<Pin> pin_;
+    Pin pin_;
+    bool settled_ = false;  // no transaction at or below S can be added any more
     std::string cursor_;
     bool at_end_ = false;
     const char* lost_ = nullptr;  // why it cannot become complete

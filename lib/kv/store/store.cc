@@ -197,7 +197,13 @@ bool Store::settled(Timestamp at) const {
     return settled && !locks_.may_write_until(at);
 }
 
-Pin Store::pin(Timestamp at) {
+Result<Pin> Store::pin(Timestamp at) {
+    if (at < parts_->collected_to)
+        return failure(
+            Code::kNotFound,
+            "versions of this time are no longer kept; a time {} us later would be accepted. Create "
+            "another snapshot; if it fails too, compare the clocks of the machines",
+            parts_->collected_to.ticks() - at.ticks());
     parts_->pins.push_back(at);
     return Pin(this, at);
 }

@@ -264,10 +264,11 @@ class Store final : public reactor::Source {
     Scanned scan(std::string_view prefix, std::string_view after, Timestamp at,
                  const std::function<bool(const Found&)>& visit, size_t looks_max = kScanLooksMax) const;
 
-    // --- snapshots: raise_floor(S), wait for settled(S), then pin(S) and scan(…, S): all transactions ≤ S
+    // --- snapshots: pin(S), raise_floor(S), wait for settled(S), then scan(…, S): all transactions ≤ S
     // True if no transaction at or below `at` is preparing or prepared, or may still come under a lock.
     bool settled(Timestamp at) const;
-    Pin pin(Timestamp at);
+    // Fails with kNotFound if versions of that time may have been collected.
+    Result<Pin> pin(Timestamp at);
 
     // --- two-phase locking (baselines)
     LockTable& locks() { return locks_; }

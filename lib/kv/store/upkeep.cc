@@ -125,10 +125,16 @@ size_t Store::Parts::maintain(Timestamp now, size_t budget) {
     return work + table.show_more();
 }
 
-bool Store::Parts::is_pinned(const Version& version) const {
-    if (pins.empty()) return false;
+// The committed version that replaced it.
+const Version* Store::Parts::successor(const Version& version) {
     const Version* next = version.newer;
     while (next != nullptr && next->state != VersionState::kCommitted) next = next->newer;
+    return next;
+}
+
+bool Store::Parts::is_pinned(const Version& version) const {
+    if (pins.empty()) return false;
+    const Version* next = successor(version);
     return std::any_of(pins.begin(), pins.end(), [&](Timestamp pin) {
         return version.timestamp <= pin && (next == nullptr || pin < next->timestamp);
     });
@@ -168,6 +174,7 @@ size_t Store::Parts::collect(List<Version, RetiredTag>& retired, Nanoseconds kee
         }
         Item& item = *version->item;
         item.collected = std::max(item.collected, version->timestamp);
+        collected_to = std::max(collected_to, successor(*version)->timestamp);
         if (version->logged || version->spilling) trash.remove_version(item.key, version->timestamp);
         // The slot of a frequently written key does not show the versions that are collected here.
         const bool shown = version->timestamp >= item.shown_from;

@@ -65,6 +65,11 @@ bool clean_up(Snapshot& snapshot) {
     return false;
 }
 
+void put_alone(Bench& bench, uint64_t ts) {
+    const Write write{.key = "x", .value = bytes_of("value")};
+    EXPECT_EQ(bench.store->put({.timestamp = {ts}, .writes = {&write, 1}, .alone = true}, {}), Answer::kOk);
+}
+
 TEST(KvSnapshotFile, takes_several_steps_over_deleted_keys_and_has_the_keys_after_them) {
     Place place;
     Bench bench;
@@ -221,35 +226,98 @@ TEST(KvSnapshotFile, fails_if_it_makes_no_progress) {
 TEST(KvSnapshotFile, has_the_versions_that_are_replaced_while_the_disk_creates_it) {
     Place place;
     Bench bench;
-    const auto put_alone = [&](uint64_t ts) {
-        const Write write{.key = "x", .value = bytes_of("value")};
-        EXPECT_EQ(bench.store->put({.timestamp = {ts}, .writes = {&write, 1}, .alone = true}, {}),
-                  Answer::kOk);
-    };
-    put_alone(10);
+    put_alone(bench, 10);
     Result<std::unique_ptr<Snapshot>> snapshot = Snapshot::begin(*bench.store, {20}, place.snapshot(), "");
     ASSERT_TRUE(snapshot.is_ok());
     ASSERT_FALSE(*(*snapshot)->step(0));
-    put_alone(30);
+    put_alone(bench, 30);
     bench.pass(bench.options.window_alone + from_ms(1));
     ASSERT_TRUE(complete(**snapshot, bench));
     EXPECT_EQ((*snapshot)->keys(), 1u);
 }
 
-TEST(KvSnapshotFile, fails_if_a_version_that_it_needs_was_already_collected) {
+TEST(KvSnapshotFile, has_a_key_that_was_deleted_while_it_waited_for_an_undecided_transaction) {
     Place place;
     Bench bench;
-    for (uint64_t ts : {10, 30}) {
-        const Write write{.key = "x", .value = bytes_of("value")};
-        EXPECT_EQ(bench.store->put({.timestamp = {ts}, .writes = {&write, 1}, .alone = true}, {}),
-                  Answer::kOk);
-    }
-    bench.pass(bench.options.window_alone + from_ms(1));
+    EXPECT_EQ(bench.prepare(5, {{"y", "undecided"}}), Answer::kOk);
+    EXPECT_EQ(bench.put(10, {{"x", "value"}}), Answer::kOk);
     Result<std::unique_ptr<Snapshot>> snapshot = Snapshot::begin(*bench.store, {20}, place.snapshot(), "");
-    ASSERT_TRUE(snapshot.is_ok());
-    EXPECT_EQ(failure_of(**snapshot).code(), Code::kIo) << "a key would be missing";
-    EXPECT_TRUE(clean_up(**snapshot));
-    EXPECT_TRUE(std::filesystem::is_empty(place.base + "/backups"));
+    ASSERT_TRUE(snapshot.is_ok()) << snapshot.status().to_string();
+    open(**snapshot);
+    EXPECT_TRUE((*snapshot)->is_waiting());
+    EXPECT_EQ(bench.erase(30, "x"), Answer::kOk);
+    for (int turn = 0; turn < 3; turn++) bench.pass(bench.options.decision_window);
+    EXPECT_EQ(bench.store->commit({5}), Answer::kOk);
+    ASSERT_TRUE(complete(**snapshot, bench));
+    EXPECT_EQ((*snapshot)->keys(), 2u);
+}
+
+// Each of these snapshots would lack the key or have an older value of it.
+struct KvLateSnapshot : ::testing::Test {
+    Place place;
+
+    void expect_refused(Bench& bench, uint64_t at) {
+        const Result<std::unique_ptr<Snapshot>> snapshot =
+            Snapshot::begin(*bench.store, {at}, place.snapshot(), "");
+        ASSERT_FALSE(snapshot.is_ok());
+        EXPECT_EQ(snapshot.status().code(), Code::kNotFound);
+        EXPECT_FALSE(std::filesystem::exists(place.base + "/backups"));
+        EXPECT_LT(bench.store->floor().value, at) << "no write is refused for it";
+    }
+};
+
+TEST_F(KvLateSnapshot, fails_if_a_version_that_it_needs_was_already_collected) {
+    Bench bench;
+    put_alone(bench, 10);
+    put_alone(bench, 30);
+    bench.pass(bench.options.window_alone + from_ms(1));
+    expect_refused(bench, 29);
+    EXPECT_TRUE(Snapshot::begin(*bench.store, {30}, place.snapshot(), "").is_ok());
+}
+
+TEST_F(KvLateSnapshot, fails_if_an_older_version_than_the_collected_one_is_left) {
+    Bench bench;
+    EXPECT_EQ(bench.put(10, {{"x", "older"}}), Answer::kOk);
+    for (uint64_t ts : {20, 40, 50}) put_alone(bench, ts);
+    bench.pass(bench.options.window_alone + from_ms(1));
+    ASSERT_EQ(bench.store->get_exact("x", {10}).presence, Presence::kExact);
+    expect_refused(bench, 30);
+}
+
+TEST_F(KvLateSnapshot, fails_if_a_key_that_existed_at_its_time_is_forgotten) {
+    Bench bench;
+    EXPECT_EQ(bench.put(10, {{"x", "value"}}), Answer::kOk);
+    EXPECT_EQ(bench.erase(30, "x"), Answer::kOk);
+    for (int turn = 0; turn < 3; turn++) bench.pass(bench.options.decision_window);
+    ASSERT_EQ(bench.store->statistics().keys, 0u);
+    const Result<std::unique_ptr<Snapshot>> snapshot =
+        Snapshot::begin(*bench.store, {20}, place.snapshot(), "");
+    EXPECT_FALSE(snapshot.is_ok());
+}
+
+TEST_F(KvLateSnapshot, fails_if_a_version_that_it_needs_was_collected_before_a_restart) {
+    Bench bench({.durability = Durability::kSync});
+    (void)bench.put(10, {{"x", "value"}});
+    (void)bench.put(30, {{"x", "value"}});
+    bench.persist();
+    bench.pass(bench.options.window + from_ms(1));
+    bench.restart(bench.log.unpersisted());
+    ASSERT_EQ(bench.store->statistics().versions, 1u);
+    expect_refused(bench, 20);
+    EXPECT_TRUE(Snapshot::begin(*bench.store, {30}, place.snapshot(), "").is_ok());
+}
+
+TEST_F(KvLateSnapshot, fails_if_a_key_that_existed_at_its_time_was_forgotten_before_a_restart) {
+    Bench bench({.durability = Durability::kSync});
+    (void)bench.put(10, {{"x", "value"}});
+    (void)bench.erase(30, "x");
+    bench.persist();
+    for (int turn = 0; turn < 3; turn++) bench.pass(bench.options.decision_window);
+    bench.restart(bench.log.unpersisted());
+    ASSERT_EQ(bench.store->statistics().keys, 0u);
+    const Result<std::unique_ptr<Snapshot>> snapshot =
+        Snapshot::begin(*bench.store, {20}, place.snapshot(), "");
+    EXPECT_FALSE(snapshot.is_ok());
 }
 
 TEST(KvSnapshotFile, that_is_abandoned_leaves_nothing) {

@@ -435,7 +435,7 @@ TEST(KvPin, keeps_versions_visible_at_its_timestamp_beyond_the_window) {
     Bench bench;
     EXPECT_EQ(bench.put(10, {{"x", "a"}}), Answer::kOk);
     EXPECT_EQ(bench.put(20, {{"x", "b"}}), Answer::kOk);
-    Pin pin = bench.store->pin({15});
+    Pin pin = *bench.store->pin({15});
     EXPECT_EQ(bench.put(30, {{"x", "c"}}), Answer::kOk);
     bench.pass(from_s(60));
     EXPECT_EQ(text_of(bench.store->get_at("x", {15}).version.value), "a");
@@ -444,6 +444,7 @@ TEST(KvPin, keeps_versions_visible_at_its_timestamp_beyond_the_window) {
     bench.pass(from_s(1));
     EXPECT_EQ(bench.store->statistics().versions, 1u);
     EXPECT_EQ(bench.store->get_at("x", {15}).presence, Presence::kGone);
+    EXPECT_FALSE(bench.store->pin({15}).is_ok());
 }
 
 TEST(KvSnapshot, of_a_time_has_every_older_transaction_completely_and_no_newer_one) {
@@ -456,7 +457,7 @@ TEST(KvSnapshot, of_a_time_has_every_older_transaction_completely_and_no_newer_o
     EXPECT_EQ(bench.put(60, {{"x", "6"}, {"y", "6"}}), Answer::kOk);
     EXPECT_EQ(bench.store->commit({40}), Answer::kOk);
     ASSERT_TRUE(bench.store->settled({50}));
-    Pin pin = bench.store->pin({50});
+    Pin pin = *bench.store->pin({50});
     std::string seen;
     bench.store->scan("", "", {50}, [&](const Found& found) {
         seen += text_of(found.version.value);
@@ -548,13 +549,14 @@ TEST(KvPin, keeps_versions_that_are_otherwise_kept_for_milliseconds_only) {
         EXPECT_EQ(bench.store->put({.timestamp = {ts}, .writes = writes, .alone = true}, {}), Answer::kOk);
     };
     put(10, "old");
-    Pin pin = bench.store->pin({15});
+    Pin pin = *bench.store->pin({15});
     put(20, "new");
     bench.pass(from_s(60));
     EXPECT_EQ(text_of(bench.store->get_at("x", {15}).version.value), "old");
     pin.release();
     bench.pass(from_s(60));
     EXPECT_EQ(bench.store->get_at("x", {15}).presence, Presence::kGone);
+    EXPECT_FALSE(bench.store->pin({15}).is_ok());
 }
 
 }  // namespace
