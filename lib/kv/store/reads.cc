@@ -90,9 +90,6 @@ Found Store::get_at(std::string_view key, Timestamp at) const {
     const Version* version = item->newest;
     while (version != nullptr && (version->timestamp > at || version->state != VersionState::kCommitted))
         version = version->older;
-    const bool lost = version == nullptr ? !item->collected.is_none()
-                                         : version->timestamp < item->collected && item->collected <= at;
-    if (lost) return not_found(Presence::kGone, table, item);
     if (version == nullptr) return not_found(Presence::kAbsent, table, item);
     return found_as(Presence::kExact, table, *item, *version);
 }
@@ -105,8 +102,7 @@ Scanned Store::scan(std::string_view prefix, std::string_view after, Timestamp a
     for (; next != ordered.end() && std::string_view((*next)->key).starts_with(prefix); ++next) {
         if (looks_max-- == 0) return scanned;
         const Found found = at.is_none() ? get((*next)->key, false) : get_at((*next)->key, at);
-        const bool lost = found.presence == Presence::kGone && !at.is_none();
-        const bool shown = lost || (found.presence == Presence::kExact && !found.version.tombstone);
+        const bool shown = found.presence == Presence::kExact && !found.version.tombstone;
         if (shown && !visit(found)) return scanned;
         scanned.last = (*next)->key;
     }

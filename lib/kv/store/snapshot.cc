@@ -159,10 +159,6 @@ Status Snapshot::copy(size_t keys) {
     // scan.
     std::vector<std::pair<std::string, Timestamp>> cold;
     const Scanned scanned = store_.scan("", cursor_, at_, [&](const Found& found) {
-        if (found.presence == Presence::kGone) {
-            lost_ = "a version that the snapshot needs was replaced and collected before the snapshot began";
-            return false;
-        }
         if (keys == 0 || cold.size() == kFetchesMax) return false;
         keys--;
         if (found.cold)

@@ -260,7 +260,7 @@ class Store final : public reactor::Source {
     // Visits the latest committed versions of keys that begin with `prefix` and are greater than `after`, in
     // order, excluding deleted ones. Ends when visit returns false, or after `looks_max` keys, including
     // deleted ones, which bounds the turn. `at` selects the state at that time (pin it first), or the latest
-    // state if it is none. A key whose version of that time was collected before the pin is visited as kGone.
+    // state if it is none.
     Scanned scan(std::string_view prefix, std::string_view after, Timestamp at,
                  const std::function<bool(const Found&)>& visit, size_t looks_max = kScanLooksMax) const;
 

@@ -252,6 +252,19 @@ TEST(KvSnapshotFile, has_a_key_that_was_deleted_while_it_waited_for_an_undecided
     EXPECT_EQ((*snapshot)->keys(), 2u);
 }
 
+TEST(KvSnapshotFile, is_not_disturbed_by_keys_that_are_created_and_overwritten_meanwhile) {
+    Place place;
+    Bench bench;
+    EXPECT_EQ(bench.put(10, {{"a", "value"}}), Answer::kOk);
+    Result<std::unique_ptr<Snapshot>> snapshot = Snapshot::begin(*bench.store, {20}, place.snapshot(), "");
+    ASSERT_TRUE(snapshot.is_ok());
+    put_alone(bench, 30);
+    put_alone(bench, 40);
+    bench.pass(bench.options.window_alone + from_ms(1));
+    ASSERT_TRUE(complete(**snapshot, bench));
+    EXPECT_EQ((*snapshot)->keys(), 1u);
+}
+
 // Each of these snapshots would lack the key or have an older value of it.
 struct KvLateSnapshot : ::testing::Test {
     Place place;
