@@ -17,7 +17,7 @@
 //   KL2  append() does not block. Completions come from poll(), in order, with the given ticket (0: no
 //        completion).
 //   KL3  After one failed write every later batch fails too, because the contents of the medium are unknown.
-//        The store refuses writes until it is restarted.
+//        The store refuses writes until it is restarted. With Durability::kMemory it only stops to evict.
 //   KL4  A fetch sees every batch appended before it, durable or not. Fetches complete in any order, even
 //        relative to batches.
 //   KL5  The log drops the row of a decision when it is a day old. load() returns only the decisions of the

@@ -33,7 +33,8 @@
 //  S7  Memory is bounded: the arena, and Options::heap_limit for the rest. When it is full, the window
 //      shrinks to Options::window_floor, and values that were not read recently go to disk if there is one.
 //      If that does not suffice, writes are answered with kNoMemory. Reads still work, and so do deletes and
-//      expiry, which free memory: part of each memory is reserved for them.
+//      expiry, which free memory: part of each memory is reserved for them. With Durability::kMemory,
+//      writes do not depend on the disk while there is room.
 //  S8  A cold version (on disk only) is found with `cold` set and no value; fetch() reads it.
 //  S9  After recover(), prepared transactions are back, and overdue() lists them at once. The epoch is new,
 //      so every slot address returned earlier is invalid.

@@ -39,6 +39,11 @@ void Store::Parts::set_floor(Timestamp to) {
     if (locks != nullptr) locks->raise_floor(to);
 }
 
+// With Durability::kMemory the log has only copies of values.
+bool Store::Parts::cannot_log() const {
+    return log_failed && options.durability != Durability::kMemory;
+}
+
 Decision& Store::Parts::create(Timestamp timestamp, DecisionState state) {
     Decision& decision = *pool.take();
     decision.hash = hash_of(timestamp);
@@ -98,7 +103,7 @@ Answer Store::Parts::prepare(const Transaction& transaction, bool put, Continuat
     Decision* decision = find(transaction.timestamp);
     const bool early = decision != nullptr && decision->early && decision->state == DecisionState::kCommitted;
     if (decision != nullptr && !early) return repeat(*decision, put, done);
-    if (log_failed) return Answer::kIo;
+    if (cannot_log()) return Answer::kIo;
     if (decision == nullptr) {
         if (finished.has(transaction.timestamp) || is_committed_already(transaction)) return Answer::kOk;
         if (transaction.timestamp <= floor && !transaction.locked) {
@@ -107,7 +112,8 @@ Answer Store::Parts::prepare(const Transaction& transaction, bool put, Continuat
         }
         // Deferred transactions have a limit of their own, of the same size.
         if (undecided_count - deferred_count >= options.prepared_max ||
-            undecided_count / 2 >= options.prepared_max || (log != nullptr && log->is_congested()))
+            undecided_count / 2 >= options.prepared_max ||
+            (options.durability != Durability::kMemory && log->is_congested()))
             return Answer::kBusy;
         if (!has_room_to_finish(kind_of(put, transaction.participants.size()))) return Answer::kBusy;
     }
@@ -375,7 +381,7 @@ Answer Store::Parts::aborted(Decision& decision, Continuation done) {
 }
 
 Answer Store::Parts::abort_unknown(Timestamp timestamp, Continuation done) {
-    if (log_failed) return Answer::kIo;
+    if (cannot_log()) return Answer::kIo;
     if (decisions.size() - undecided_count >= kDecisionsMax) return Answer::kBusy;
     return abort_now(create(timestamp, DecisionState::kAborted), done);
 }
@@ -391,7 +397,7 @@ Answer Store::Parts::abort(Timestamp timestamp, Continuation done) {
     switch (decision->state) {
         case DecisionState::kPreparing:
         case DecisionState::kPrepared:
-            if (log_failed) return Answer::kIo;
+            if (cannot_log()) return Answer::kIo;
             decide_abort(*decision);
             return abort_now(*decision, done);
         case DecisionState::kCommitted:
@@ -433,7 +439,7 @@ Answer Store::Parts::inquire(Timestamp timestamp, Continuation done) {
     if (mutated(Mutation::kTerminationRace)) return Answer::kAborted;  // a later prepare succeeds
     if (timestamp > floor && !is_forgotten_ahead(timestamp)) return abort_unknown(timestamp, done);
     LoggedTransaction row;
-    if (log_failed) return Answer::kIo;  // the floor cannot be written either
+    if (cannot_log()) return Answer::kIo;  // the floor cannot be written either
     if (log == nullptr || options.durability == Durability::kMemory) {
         // The floor does not refuse a later prepare; the recorded abort does.
         const Answer given = timestamp > floor ? abort_unknown(timestamp, done) : Answer::kTooOld;
