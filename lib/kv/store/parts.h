@@ -54,6 +54,13 @@ struct Store::Parts final : UndecidedWrites {
           window(o.window) {}
     ~Parts() override;
 
+    struct Waiting {
+        uint64_t ticket = 0;
+        Timestamp transaction;  // none: no waiter
+        std::string spilled;    // key of a version that is to become cold
+        Timestamp version;
+    };
+
     // --- transactions.cc
     Answer prepare(const Transaction& transaction, bool put, Continuation done);
     Answer commit(Timestamp timestamp);
@@ -101,6 +108,7 @@ struct Store::Parts final : UndecidedWrites {
     uint64_t append(LogBatch batch, Timestamp of);
     size_t poll() noexcept;
     void on_appended(const LogCompletion& completion);
+    void on_spilled(const Waiting& done, Code code);
     void on_prepare_appended(Decision& decision, Code code);
     void on_fetched(LogCompletion& completion);
     size_t maintain(Timestamp now, size_t budget);
@@ -121,6 +129,7 @@ struct Store::Parts final : UndecidedWrites {
     bool is_forgotten_ahead(Timestamp timestamp) const;
     size_t evict(size_t budget);
     void evict_item(Item& item);
+    bool may_evict() const;
     bool relieve();  // true: memory may have become free
     Nanoseconds keep_finished(Finished::Kind kind) const;
     size_t heap_used() const;
@@ -132,12 +141,6 @@ struct Store::Parts final : UndecidedWrites {
     Status recover();
     void recover_version(const RecordView& record, Bytes bytes);
 
-    struct Waiting {
-        uint64_t ticket = 0;
-        Timestamp transaction;  // none: no waiter
-        std::string spilled;    // key of a version that is to become cold
-        Timestamp version;
-    };
     struct Fetching {
         std::string key;
         Timestamp timestamp;
@@ -170,6 +173,7 @@ struct Store::Parts final : UndecidedWrites {
     Nanoseconds window;    // S7: between window_floor and window
     Timestamp latest_now;  // time passed to the last maintain(); may go back
     bool log_failed = false;
+    size_t spilled_bytes = 0;  // since the last maintain()
     bool recovering = false;
     Statistics counts;
 };

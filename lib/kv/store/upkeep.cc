@@ -15,6 +15,7 @@ constexpr uint64_t kEvictAbove_percent = 85;
 constexpr uint64_t kRelaxedBelow_percent = 75;
 constexpr uint64_t kWarmBelow_percent = 90;  // below it fetched values return to RAM
 constexpr size_t kReliefBudget = 1024;
+constexpr size_t kSpillBytes = size_t{2} << 20;  // copied for the disk between two turns of maintain()
 constexpr size_t kForgetFactor = 8;  // finished transactions per unit of other work, as they are cheap
 constexpr size_t kTrashMax = 512;    // changes in one batch
 
@@ -53,14 +54,7 @@ void Store::Parts::on_appended(const LogCompletion& completion) {
         counts.log_failures++;
         log_failed = true;
     }
-    if (!done.spilled.empty()) {
-        Item* item = table.find(done.spilled);
-        Version* version = item != nullptr ? table.find(*item, done.version) : nullptr;
-        if (version == nullptr || !version->spilling) return;
-        version->spilling = false;
-        version->logged = completion.code == Code::kOk;
-        return;
-    }
+    if (!done.spilled.empty()) return on_spilled(done, completion.code);
     if (done.transaction.is_none()) return;
     Decision* decision = find(done.transaction);
     if (decision == nullptr || !decision->logging || decision->ticket != completion.ticket) return;
@@ -68,6 +62,19 @@ void Store::Parts::on_appended(const LogCompletion& completion) {
     decision->logging = false;
     decision->failed = completion.code != Code::kOk;
     answer_waiting(*decision, completion.code == Code::kOk ? Answer::kAborted : Answer::kIo);
+}
+
+// The value stays in RAM if it was read meanwhile.
+void Store::Parts::on_spilled(const Waiting& done, Code code) {
+    Item* item = table.find(done.spilled);
+    Version* version = item != nullptr ? table.find(*item, done.version) : nullptr;
+    if (version == nullptr || !version->spilling) return;
+    version->spilling = false;
+    version->logged = code == Code::kOk;
+    if (!version->logged || item->referenced) return;
+    table.cool(*version);
+    table.publish(*item);
+    counts.evicted++;
 }
 
 void Store::Parts::on_prepare_appended(Decision& decision, Code code) {
@@ -115,6 +122,7 @@ void Store::Parts::on_fetched(LogCompletion& completion) {
 
 size_t Store::Parts::maintain(Timestamp now, size_t budget) {
     latest_now = now;
+    spilled_bytes = 0;
     table.write_late_records();
     const bool relaxed = !is_above(table.arena(), kRelaxedBelow_percent) && !is_heap_full();
     if (relaxed) window = options.window;
@@ -336,10 +344,16 @@ size_t Store::Parts::forget_finished(size_t budget) {
     return done + forget_finished(Finished::Kind::kShared, budget - done);
 }
 
+// With Durability::kMemory a value must first be written. Until it is on disk, its copy in the log takes
+// memory too.
+bool Store::Parts::may_evict() const {
+    if (log == nullptr || log_failed) return false;
+    return options.durability != Durability::kMemory || (spilled_bytes < kSpillBytes && !log->is_congested());
+}
+
 size_t Store::Parts::evict(size_t budget) {
-    if (log == nullptr || log_failed) return 0;
     const uint64_t before = table.cold_versions;
-    for (size_t looked = 0; looked < budget; looked++) {
+    for (size_t looked = 0; looked < budget && may_evict(); looked++) {
         Item* item = table.warm_items.front();
         if (item == nullptr) break;
         static_cast<ListNode<WarmTag>&>(*item).unlink();
@@ -358,6 +372,8 @@ void Store::Parts::evict_item(Item& item) {
             table.cool(*version);
             continue;
         }
+        if (!may_evict()) break;
+        spilled_bytes += version->length;
         LogBatch batch;
         batch.put_version(item.key, version->timestamp, table.record(*version));
         version->spilling = true;
