@@ -2,15 +2,18 @@
 // Pool: reuses objects without heap allocations. Objects stay constructed, so that the memory that they own
 // (such as a string's) is reused too; the taker must set every field.
 //
-// HashIndex: an intrusive hash table over objects with `uint64_t hash` and `T* hash_next`. It doubles when
-// full, the only case in which an insertion takes a long time.
+// HashIndex: an intrusive hash table over objects with `uint64_t hash` and `T* hash_next`. An insertion
+// divides at most one bucket, so it takes as little time in a large table as in a small one.
 //
 // Thread-safety: none.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
+#include <utility>
 #include <vector>
 
 namespace wss::kv::store {
@@ -34,54 +37,68 @@ class Pool {
 template <typename T>
 class HashIndex {
   public:
-    HashIndex() : buckets_(kBucketsMin) {}
+    HashIndex() { blocks_.push_back(std::make_unique<Block>()); }
 
     template <typename Same>
     T* find(uint64_t hash, Same&& same) const {
-        for (T* at = buckets_[hash & (buckets_.size() - 1)]; at != nullptr; at = at->hash_next)
-            if (at->hash == hash && same(*at)) return at;
+        for (T* object = first(bucket_of(hash)); object != nullptr; object = object->hash_next)
+            if (object->hash == hash && same(*object)) return object;
         return nullptr;
     }
     void insert(T* object) {
-        if (size_++ == buckets_.size()) grow();
+        if (size_++ == buckets()) grow();
         push(object);
     }
     void erase(T* object) {
-        T** link = &buckets_[object->hash & (buckets_.size() - 1)];
+        T** link = &first(bucket_of(object->hash));
         while (*link != object) link = &(*link)->hash_next;
         *link = object->hash_next;
         object->hash_next = nullptr;
         size_--;
     }
     // Iteration by bucket. When the table grows, an object's bucket number does not decrease.
-    size_t buckets() const { return buckets_.size(); }
+    size_t buckets() const { return round_ + divided_; }
     template <typename Visit>
     void for_each(size_t bucket, Visit&& visit) {
-        for (T* at = buckets_[bucket]; at != nullptr; at = at->hash_next) visit(*at);
+        for (T* object = first(bucket); object != nullptr; object = object->hash_next) visit(*object);
     }
     size_t size() const { return size_; }
-    size_t bytes() const { return buckets_.size() * sizeof(T*); }
+    size_t bytes() const { return buckets() * sizeof(T*); }
 
   private:
     static constexpr size_t kBucketsMin = 64;
+    static constexpr size_t kBlock = 1024;
+    using Block = std::array<T*, kBlock>;
 
+    // Linear hashing: each round divides its `round_` buckets in order, one for each insertion. About half of
+    // a bucket's objects move to a new bucket, whose number is higher by `round_`.
+    size_t bucket_of(uint64_t hash) const {
+        const size_t bucket = hash & (round_ - 1);
+        return bucket < divided_ ? hash & (2 * round_ - 1) : bucket;
+    }
+    T*& first(size_t bucket) const { return (*blocks_[bucket / kBlock])[bucket % kBlock]; }
     void push(T* object) {
-        T*& bucket = buckets_[object->hash & (buckets_.size() - 1)];
+        T*& bucket = first(bucket_of(object->hash));
         object->hash_next = bucket;
         bucket = object;
     }
     void grow() {
-        std::vector<T*> old(buckets_.size() * 2);
-        old.swap(buckets_);
-        for (T* at : old)
-            while (at != nullptr) {
-                T* next = at->hash_next;
-                push(at);
-                at = next;
-            }
+        if (buckets() == blocks_.size() * kBlock) blocks_.push_back(std::make_unique<Block>());
+        T* object = std::exchange(first(divided_), nullptr);
+        if (++divided_ == round_) {
+            round_ *= 2;
+            divided_ = 0;
+        }
+        while (object != nullptr) {
+            T* next = object->hash_next;
+            push(object);
+            object = next;
+        }
     }
 
-    std::vector<T*> buckets_;
+    std::vector<std::unique_ptr<Block>> blocks_;
+    size_t round_ = kBucketsMin;
+    size_t divided_ = 0;
     size_t size_ = 0;
 };
 
