@@ -148,6 +148,7 @@ Status KvPart::open_part(uint32_t number) {
     options.arena_bytes = options_.memory;
     options.terminate_after = from_ms(options_.terminate_ms);
     options.seed = Random::entropy();
+    options.store.secret = Random::entropy();
     options.identity = identity(number);
     options.access = access_;
     if (!options_.directory.empty()) options.snapshots = directory(number) + ".snapshots";

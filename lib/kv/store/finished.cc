@@ -55,7 +55,7 @@ void Finished::keep_oldest(Nanoseconds now, Kind kind) {
 }
 
 void Finished::resize(size_t slots) {
-    former_ = std::exchange(slots_, FinishedSlots(slots));
+    former_ = std::exchange(slots_, FinishedSlots(slots, keyed_));
     looked_ = 0;
 }
 

@@ -19,19 +19,10 @@
 #include <vector>
 
 #include "lib/base/clock.h"
+#include "lib/kv/store/keyed_hash.h"
 #include "lib/kv/store/types.h"
 
 namespace wss::kv::store {
-
-// Timestamps differ in few bits; this spreads them (MurmurHash3's finaliser).
-inline uint64_t hash_of(Timestamp timestamp) noexcept {
-    uint64_t h = timestamp.value;
-    h ^= h >> 33;
-    h *= 0xff51afd7ed558ccdULL;
-    h ^= h >> 33;
-    h *= 0xc4ceb9fe1a85ec53ULL;
-    return h ^ h >> 33;
-}
 
 // A hash set of values other than 0, with linear probing, in blocks. A block is allocated when it gets its
 // first value, and freed only by free_block(). It does not grow.
@@ -39,7 +30,8 @@ class FinishedSlots {
   public:
     static constexpr size_t kBlock = 1024;
     // `slots` is a power of two, not less than a block.
-    explicit FinishedSlots(size_t slots) : mask_(slots - 1), blocks_(slots / kBlock) {}
+    FinishedSlots(size_t slots, const KeyedHash& keyed)
+        : keyed_(keyed), mask_(slots - 1), blocks_(slots / kBlock) {}
 
     size_t slots() const { return mask_ + 1; }
     size_t bytes() const { return used_blocks_ * sizeof(Block) + blocks_.size() * sizeof(blocks_[0]); }
@@ -56,7 +48,7 @@ class FinishedSlots {
 
   private:
     using Block = std::array<uint64_t, kBlock>;
-    size_t home(uint64_t value) const noexcept { return hash_of({value}) & mask_; }
+    size_t home(uint64_t value) const noexcept { return keyed_(value) & mask_; }
     size_t find(uint64_t value) const noexcept {
         size_t slot = home(value);
         for (uint64_t there = at(slot); there != 0 && there != value; there = at(slot))
@@ -65,6 +57,7 @@ class FinishedSlots {
     }
     void set(size_t slot, uint64_t value);
 
+    KeyedHash keyed_;
     size_t mask_;
     std::vector<std::unique_ptr<Block>> blocks_;
     size_t used_blocks_ = 0;
@@ -79,7 +72,8 @@ class Finished {
     enum class Kind : uint8_t { kAlone, kShared };
     // Former slots that one call visits. All are done long before the set must grow or shrink again.
     static constexpr size_t kStep = 32;
-    Finished() : slots_(kSlotsMin), former_(kSlotsMin), looked_(kSlotsMin) {}
+    explicit Finished(uint64_t secret = 0)
+        : keyed_(secret), slots_(kSlotsMin, keyed_), former_(kSlotsMin, keyed_), looked_(kSlotsMin) {}
 
     bool has(Timestamp timestamp) const noexcept {
         return slots_.has(timestamp.value) || (is_moving() && former_.has(timestamp.value));
@@ -109,6 +103,7 @@ class Finished {
     void resize(size_t slots);
     void move_some();
 
+    const KeyedHash keyed_;                    // peers choose the timestamps
     std::array<std::deque<Entry>, 2> queues_;  // one queue for each kind
     FinishedSlots slots_;                      // at most three quarters full
     FinishedSlots former_;                     // entries that have not yet moved

@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "lib/base/clock.h"
+#include "lib/kv/store/keyed_hash.h"
 #include "lib/kv/types.h"
 
 namespace wss::kv::store {
@@ -63,8 +64,8 @@ class UndecidedWrites {
 class LockTable {
   public:
     // `writes` may be nullptr: no writes.
-    explicit LockTable(Clock& clock, const UndecidedWrites* writes = nullptr)
-        : clock_(clock), writes_(writes) {}
+    explicit LockTable(Clock& clock, const UndecidedWrites* writes = nullptr, uint64_t secret = 0)
+        : clock_(clock), writes_(writes), keys_of_(0, KeyedHash(secret)), waits_of_(0, KeyedHash(secret)) {}
     LockTable(const LockTable&) = delete;
     LockTable& operator=(const LockTable&) = delete;
 
@@ -152,9 +153,10 @@ class LockTable {
     Clock& clock_;
     const UndecidedWrites* const writes_;
     Locks locks_;
-    std::unordered_map<uint64_t, std::vector<std::string>> keys_of_;
+    // Peers choose the owners.
+    std::unordered_map<uint64_t, std::vector<std::string>, KeyedHash> keys_of_;
     // Where each owner and each context waits, one entry for each wait, so that ending them needs no search.
-    std::unordered_multimap<uint64_t, Locks::iterator> waits_of_;
+    std::unordered_multimap<uint64_t, Locks::iterator, KeyedHash> waits_of_;
     std::unordered_multimap<void*, Locks::iterator> waits_by_;
     Timestamp floor_;
     std::map<Timestamp, size_t> exclusive_;  // locks held, by the floor of their grants

@@ -18,7 +18,7 @@ enum class DecisionState : uint8_t { kPreparing, kPrepared, kCommitted, kAborted
 // The one state of a timestamp (S1) until it is committed; then `finished` has it. It is in `undecided`,
 // `deferred` or `decided` by its list node.
 struct Decision : ListNode<> {
-    uint64_t hash = 0;
+    uint64_t hash = 0;  // the timestamp's value
     Decision* hash_next = nullptr;
     Timestamp timestamp;
     DecisionState state = DecisionState::kPreparing;
@@ -49,8 +49,13 @@ struct Store::Parts final : UndecidedWrites {
         : options(o),
           clock(c),
           log(l),
-          table({.epoch = o.epoch, .inline_cells = o.inline_cells, .inline_max = o.inline_max}, memory,
-                index),
+          table({.epoch = o.epoch,
+                 .secret = o.secret,
+                 .inline_cells = o.inline_cells,
+                 .inline_max = o.inline_max},
+                memory, index),
+          decisions(o.secret),
+          finished(o.secret),
           window(o.window) {}
     ~Parts() override;
 

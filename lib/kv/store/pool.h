@@ -3,7 +3,8 @@
 // (such as a string's) is reused too; the taker must set every field.
 //
 // HashIndex: an intrusive hash table over objects with `uint64_t hash` and `T* hash_next`. An insertion
-// divides at most one bucket, so it takes as little time in a large table as in a small one.
+// divides at most one bucket, so it takes as little time in a large table as in a small one. The buckets
+// depend on a secret, because peers choose the hashes.
 //
 // Thread-safety: none.
 #pragma once
@@ -15,6 +16,8 @@
 #include <memory>
 #include <utility>
 #include <vector>
+
+#include "lib/kv/store/keyed_hash.h"
 
 namespace wss::kv::store {
 
@@ -37,7 +40,7 @@ class Pool {
 template <typename T>
 class HashIndex {
   public:
-    HashIndex() { blocks_.push_back(std::make_unique<Block>()); }
+    explicit HashIndex(uint64_t secret = 0) : keyed_(secret) { blocks_.push_back(std::make_unique<Block>()); }
 
     template <typename Same>
     T* find(uint64_t hash, Same&& same) const {
@@ -73,8 +76,9 @@ class HashIndex {
     // Linear hashing: each round divides its `round_` buckets in order, one for each insertion. About half of
     // a bucket's objects move to a new bucket, whose number is higher by `round_`.
     size_t bucket_of(uint64_t hash) const {
-        const size_t bucket = hash & (round_ - 1);
-        return bucket < divided_ ? hash & (2 * round_ - 1) : bucket;
+        const uint64_t keyed = keyed_(hash);
+        const size_t bucket = keyed & (round_ - 1);
+        return bucket < divided_ ? keyed & (2 * round_ - 1) : bucket;
     }
     T*& first(size_t bucket) const { return (*blocks_[bucket / kBlock])[bucket % kBlock]; }
     void push(T* object) {
@@ -96,6 +100,7 @@ class HashIndex {
         }
     }
 
+    const KeyedHash keyed_;
     std::vector<std::unique_ptr<Block>> blocks_;
     size_t round_ = kBucketsMin;
     size_t divided_ = 0;

@@ -39,7 +39,7 @@ Store::Parts::~Parts() {
 }
 
 Store::Store(std::unique_ptr<Parts> parts, Clock& clock)
-    : parts_(std::move(parts)), locks_(clock, parts_.get()) {
+    : parts_(std::move(parts)), locks_(clock, parts_.get(), parts_->options.secret) {
     parts_->locks = &locks_;
 }
 Store::~Store() = default;

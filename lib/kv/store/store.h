@@ -86,6 +86,9 @@ std::string_view to_string(Durability durability);
 
 struct Options {
     uint64_t epoch = 0;  // random, never 0, different for each run
+    // Random, different for each run, not known to peers and not derived from the epoch, which they know.
+    // Keys and timestamps are hashed with it, so that a peer cannot choose some that collide.
+    uint64_t secret = 0;
     Durability durability = Durability::kMemory;
     Nanoseconds window = from_s(5);            // S4
     Nanoseconds window_alone = from_ms(20);    // S4, for transactions on only this partition

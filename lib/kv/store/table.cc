@@ -31,6 +31,7 @@ Table::Table(const Limits& limits, std::span<std::byte> arena, std::span<std::by
     : limits_(limits),
       arena_(arena),
       index_(index, limits.epoch),
+      items_(limits.secret),
       scratch_(new std::byte[whole_words(kRecordMax)]) {}
 
 Table::~Table() {

@@ -94,6 +94,7 @@ class Table {
   public:
     struct Limits {
         uint64_t epoch = 0;
+        uint64_t secret = 0;  // Options::secret
         uint32_t inline_cells = 0;
         uint32_t inline_max = 0;
     };

@@ -89,5 +89,18 @@ TEST(KvHashIndex, moves_objects_only_to_higher_buckets) {
     }
 }
 
+TEST(KvHashIndex, spreads_hashes_that_a_peer_has_chosen) {
+    constexpr size_t kObjects = 1u << 14;
+    for (const int shift : {0, 14, 32, 50}) {
+        HashIndex<Object> index;
+        std::vector<Object> objects(kObjects);
+        for (size_t i = 0; i < kObjects; i++) {
+            objects[i].hash = uint64_t{i} << shift;
+            index.insert(&objects[i]);
+        }
+        EXPECT_LE(longest_bucket(index), 32u) << shift;
+    }
+}
+
 }  // namespace
 }  // namespace wss::kv::store
