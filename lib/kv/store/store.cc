@@ -110,13 +110,13 @@ Answer Store::inquire(Timestamp timestamp, Continuation done) {
 }
 
 void Store::forget(void* context) {
-    const auto drop = [context](Decision& decision) {
-        std::erase_if(decision.waiting,
+    // Continuations wait only for batches of the log. There are far fewer of these than decisions.
+    for (const Parts::Waiting& batch : parts_->waiting) {
+        Decision* decision = batch.transaction.is_none() ? nullptr : parts_->find(batch.transaction);
+        if (decision == nullptr) continue;
+        std::erase_if(decision->waiting,
                       [context](const Continuation& done) { return done.context == context; });
-    };
-    parts_->undecided.for_each(drop);
-    parts_->deferred.for_each(drop);
-    parts_->decided.for_each(drop);
+    }
     for (auto& [ticket, fetch] : parts_->fetching)
         if (fetch.done.context == context) fetch.done = {};
     locks_.forget(context);

@@ -20,12 +20,13 @@
 //      local readers see all or none. Remote readers see slots change one by one; RAMP's metadata covers
 //      that.
 //  S4  A version that is superseded, or loses (a newer one was committed before its commit arrived), stays
-//      readable for Options::window, and while a pin covers it. The latest version and prepared ones always
-//      stay. Versions of a transaction that wrote only on this partition stay for window_alone. That
-//      suffices: a reader that requests all keys in one message sees all or nothing of the transaction and
-//      never requests one of its versions by timestamp. A reader that reads key by key, or in RAMP-Small's
-//      two rounds, either takes less time than window_alone or gets kNewer. No reader reads keys without a
-//      slot one by one, so of the versions without a slot the newest retired_alone_max are kept.
+//      readable for Options::window, and while a pin covers it. What a pin covered stays until no pin is
+//      left. The latest version and prepared ones always stay. Versions of a transaction that wrote only on
+//      this partition stay for window_alone. That suffices: a reader that requests all keys in one message
+//      sees all or nothing of the transaction and never requests one of its versions by timestamp. A reader
+//      that reads key by key, or in RAMP-Small's two rounds, either takes less time than window_alone or
+//      gets kNewer. No reader reads keys without a slot one by one, so of the versions without a slot the
+//      newest retired_alone_max are kept.
 //  S5  A lookup by timestamp returns kExact (prepared or committed), kNewer (the version is gone or was never
 //      here, but a committed one with a higher timestamp exists), or kGone (neither: start over). The version
 //      of kNewer may be a tombstone: then the key was deleted since.

@@ -5,7 +5,7 @@
 //  KT1  The versions of an item are linked from newest to oldest timestamp; `latest` is the newest committed
 //       one.
 //  KT2  A committed version other than the latest is in `retired`, `retired_alone` or `pinned`. The first two
-//       are in order of retirement, except that unpinned versions return to the front of `retired`.
+//       are in order of retirement.
 //  KT3  What a slot shows exists: code that changes an item's versions publishes the item before it leaves
 //       the store.
 //  KT4  A version's record is in a cell of its item's extent, or elsewhere in the arena, or nowhere (cold; on

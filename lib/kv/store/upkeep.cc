@@ -150,8 +150,10 @@ bool Store::Parts::is_pinned(const Version& version) const {
 
 size_t Store::Parts::collect(size_t budget) {
     const Nanoseconds keep = mutated(Mutation::kNoWindow) ? Nanoseconds{0} : window;
-    const size_t done = collect(table.retired_alone, std::min(keep, options.window_alone), budget);
+    size_t done = collect(table.retired_alone, std::min(keep, options.window_alone), budget);
     table.retired_alone_count -= done;
+    // They have waited long enough.
+    if (pins.empty()) done += collect(table.pinned, Nanoseconds{0}, budget - done);
     return done + collect(table.retired, keep, budget - done);
 }
 
@@ -428,8 +430,6 @@ void Store::Parts::flush_trash() {
 void Store::Parts::unpin(Timestamp timestamp) {
     auto at = std::find(pins.begin(), pins.end(), timestamp);
     if (at != pins.end()) pins.erase(at);
-    // They have waited long enough: put them in front.
-    while (Version* version = table.pinned.pop_front()) table.retired.push_front(*version);
 }
 
 }  // namespace wss::kv::store
