@@ -9,6 +9,9 @@ namespace {
 
 // Size limit of one reply. Beyond it the client must split the transaction.
 constexpr size_t kReplyBytesMax = 16u << 20;
+// Versions that the lookups of one message may visit. A reader that requests versions soon after it has learnt
+// of them passes only the few that were written meanwhile.
+constexpr size_t kLooksMax = size_t{1} << 16;
 constexpr std::string_view kTooMuchAtOnce =
     "the values of these keys on one partition exceed 16 MiB: read fewer keys at once";
 
@@ -72,13 +75,13 @@ void Reads::tick() {
     std::erase_if(cold_, [](const auto& cold) { return cold->is_over; });
 }
 
-store::Found Reads::find(const wire::KvGet::Item& item, bool addressed) {
+store::Found Reads::find(const wire::KvGet::Item& item, size_t& looks, bool addressed) {
     const store::Store& store = partition_.store();
     switch (item.select) {
         case wire::KvSelect::kExact:
-            return store.get_exact(item.key, {item.timestamp}, addressed);
+            return store.get_exact(item.key, {item.timestamp}, addressed, &looks);
         case wire::KvSelect::kAmong:
-            return store.get_newest(item.key, among_, addressed);
+            return store.get_newest(item.key, among_, addressed, &looks);
         default:
             return store.get(item.key, addressed);
     }
@@ -105,19 +108,22 @@ wire::KvStatus Reads::lock(const Peer& peer) {
     return wire::KvStatus::kOk;
 }
 
-// Looks up everything before anything else runs, so that the reply shows one state of this partition. Returns
-// false if a value is only on disk.
-bool Reads::look_up(uint8_t flags) {
+// Looks up everything before anything else runs, so that the reply shows one state of this partition. kCold: a
+// value is only on disk.
+Reads::Looked Reads::look_up(uint8_t flags) {
     found_.clear();
     among_.clear();
     for (uint64_t timestamp : get_.among) among_.push_back({timestamp});
-    bool warm = true;
+    std::sort(among_.begin(), among_.end());
+    size_t looks = kLooksMax;
+    Looked looked = Looked::kWarm;
     for (const wire::KvGet::Item& item : get_.items) {
-        found_.push_back(find(item, (flags & wire::kKvGetAddresses) != 0));
+        found_.push_back(find(item, looks, (flags & wire::kKvGetAddresses) != 0));
+        if (looks == 0) return Looked::kTooMany;
         partition_.counters().second_round_gets += item.select != wire::KvSelect::kLatest;
-        warm = warm && !(found_.back().cold && (flags & wire::kKvGetValues) != 0);
+        if (found_.back().cold && (flags & wire::kKvGetValues) != 0) looked = Looked::kCold;
     }
-    return warm;
+    return looked;
 }
 
 void Reads::get(Peer& peer, const wire::KvHeader& header, wire::Bytes message) {
@@ -130,7 +136,10 @@ void Reads::get(Peer& peer, const wire::KvHeader& header, wire::Bytes message) {
     ++partition_.counters().gets;
     partition_.counters().get_keys += get_.items.size();
     count_fallback(header.flags);
-    if (!look_up(header.flags)) return get_cold(peer, header, began);
+    const Looked looked = look_up(header.flags);
+    // The client begins again with the latest versions.
+    if (looked == Looked::kTooMany) return partition_.answer(peer, header, wire::KvStatus::kNotReady);
+    if (looked == Looked::kCold) return get_cold(peer, header, began);
     reply_.items.clear();
     size_t bytes = 0;
     for (const store::Found& found : found_) {

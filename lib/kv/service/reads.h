@@ -24,11 +24,12 @@ class Reads {
 
   private:
     struct ColdGet;
+    enum class Looked : uint8_t { kWarm, kCold, kTooMany };
 
-    store::Found find(const wire::KvGet::Item& item, bool addressed);
+    store::Found find(const wire::KvGet::Item& item, size_t& looks, bool addressed);
     wire::KvStatus check(const Peer& peer, const wire::KvHeader& header);
     wire::KvStatus lock(const Peer& peer);
-    bool look_up(uint8_t flags);
+    Looked look_up(uint8_t flags);
     void get_cold(Peer& peer, const wire::KvHeader& header, Nanoseconds began);
     void count_fallback(uint8_t flags);
     static void cold_arrived(void* context, const store::Found& found) noexcept;

@@ -21,6 +21,19 @@ Found not_found(Presence presence, const Table& table, const Item* item) {
     return {.presence = presence, .slot = item != nullptr ? table.slot_of(*item) : SlotAddress{}};
 }
 
+// Returns the newest version whose timestamp is in `of` and that readers may see. Both are in order, so each
+// version is visited once, and none below the lowest timestamp.
+const Version* newest_of(const Item& item, std::span<const Timestamp> of, size_t* looks) {
+    for (const Version* at = item.newest; at != nullptr; at = at->older) {
+        if (looks != nullptr && (*looks == 0 || --*looks == 0)) return nullptr;
+        const auto above = std::upper_bound(of.begin(), of.end(), at->timestamp);
+        of = of.first(static_cast<size_t>(above - of.begin()));
+        if (of.empty()) return nullptr;
+        if (of.back() == at->timestamp && at->state != VersionState::kPreparing) return at;
+    }
+    return nullptr;
+}
+
 // A key that is not here was never written, or was deleted and forgotten; in the second case none of its
 // versions is above the floor.
 Found deleted_since(std::string_view key, Timestamp asked, Timestamp floor) {
@@ -50,13 +63,12 @@ Found Store::get(std::string_view key, bool addressed) const {
     return found_as(Presence::kExact, table, *item, *item->latest);
 }
 
-Found Store::get_exact(std::string_view key, Timestamp timestamp, bool addressed) const {
+Found Store::get_exact(std::string_view key, Timestamp timestamp, bool addressed, size_t* looks) const {
     Item* item = parts_->find_shown(key, addressed);
     const Table& table = parts_->table;
     if (item == nullptr) return deleted_since(key, timestamp, parts_->floor);
-    const Version* version = table.find(*item, timestamp);
-    if (version != nullptr && version->state != VersionState::kPreparing)
-        return found_as(Presence::kExact, table, *item, *version);
+    const Version* version = newest_of(*item, {&timestamp, 1}, looks);
+    if (version != nullptr) return found_as(Presence::kExact, table, *item, *version);
     if (item->latest != nullptr && item->latest->timestamp > timestamp)
         return found_as(Presence::kNewer, table, *item, *item->latest);
     return not_found(Presence::kGone, table, item);
@@ -64,18 +76,14 @@ Found Store::get_exact(std::string_view key, Timestamp timestamp, bool addressed
 
 // The newest version of the set that this key has. If a member above it may have been collected, the result
 // is uncertain, and the latest version is returned instead.
-Found Store::get_newest(std::string_view key, std::span<const Timestamp> of, bool addressed) const {
+Found Store::get_newest(std::string_view key, std::span<const Timestamp> of, bool addressed,
+                        size_t* looks) const {
     Item* item = parts_->find_shown(key, addressed);
     const Table& table = parts_->table;
     if (item == nullptr) return not_found(Presence::kAbsent, table, nullptr);
-    const Version* best = nullptr;
-    Timestamp collected;
-    for (Timestamp timestamp : of) {
-        if (timestamp <= item->collected) collected = std::max(collected, timestamp);
-        if (best != nullptr && timestamp <= best->timestamp) continue;
-        const Version* version = table.find(*item, timestamp);
-        if (version != nullptr && version->state != VersionState::kPreparing) best = version;
-    }
+    const Version* best = newest_of(*item, of, looks);
+    const auto above = std::upper_bound(of.begin(), of.end(), item->collected);
+    const Timestamp collected = above != of.begin() ? *std::prev(above) : kNoTimestamp;
     const bool unsure = !collected.is_none() && (best == nullptr || best->timestamp < collected);
     if (unsure && item->latest != nullptr && item->latest->timestamp > collected)
         return found_as(Presence::kNewer, table, *item, *item->latest);

@@ -254,10 +254,17 @@ class Store final : public reactor::Source {
     // Expired versions are returned unchanged; the reader compares `expires` with its time. `addressed` means
     // that the reader needs the key's slot to read it one-sidedly; the slot is then created.
     Found get(std::string_view key, bool addressed = true) const;  // latest committed
+    //
+    // Lookups by timestamp visit the versions of a key from the newest on, and take one from `looks` for each,
+    // if it is given. If it becomes 0, the result is not valid.
+    //
     // Looks up the version with this timestamp: round 2 of RAMP-Fast.
-    Found get_exact(std::string_view key, Timestamp timestamp, bool addressed = true) const;
-    // Looks up the newest version with one of these timestamps: round 2 of RAMP-Small and RAMP-Hybrid.
-    Found get_newest(std::string_view key, std::span<const Timestamp> of, bool addressed = true) const;
+    Found get_exact(std::string_view key, Timestamp timestamp, bool addressed = true,
+                    size_t* looks = nullptr) const;
+    // Looks up the newest version with one of these timestamps, which are in ascending order: round 2 of
+    // RAMP-Small and RAMP-Hybrid.
+    Found get_newest(std::string_view key, std::span<const Timestamp> of, bool addressed = true,
+                     size_t* looks = nullptr) const;
     Found get_at(std::string_view key, Timestamp at) const;  // newest committed ≤ at; pin(at) first
     // Reads a cold version from disk, and keeps it in memory if there is room.
     void fetch(std::string_view key, Timestamp timestamp, FetchDone done);

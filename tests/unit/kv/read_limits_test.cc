@@ -215,4 +215,27 @@ TEST_F(ColdReads, that_fail_on_the_disk_are_repeated_and_then_reported_as_failed
     }
 }
 
+// Each of the 100 versions is newer than all requested timestamps.
+TEST(ReadLimits, bound_the_versions_that_a_message_with_old_timestamps_makes_a_partition_visit) {
+    static constexpr size_t kMany = 1024;
+    Cluster cluster({.partitions = 1, .window = from_s(60)});
+    RawClient reader(cluster.addresses()[0]);
+    cluster.on(0, [&](Service& service) {
+        for (uint64_t i = 0; i < 100; ++i) {
+            const store::Write write{.key = "key"};
+            ASSERT_EQ(service.store().put(
+                          {.timestamp = {reader.transaction(kMany + i)}, .writes = {&write, 1}}, {}),
+                      store::Answer::kOk);
+        }
+    });
+    for (const wire::KvSelect select : {wire::KvSelect::kAmong, wire::KvSelect::kExact}) {
+        wire::KvGet get;
+        for (uint64_t i = 0; i < kMany; ++i) get.among.push_back(reader.transaction(i));
+        get.items.assign(kMany, {.key = "key", .select = select, .timestamp = reader.transaction(0)});
+        EXPECT_EQ(reader.ask(wire::KvKind::kGet, 0, get), wire::KvStatus::kNotReady);
+        get.items.resize(100);
+        EXPECT_EQ(reader.ask(wire::KvKind::kGet, 0, get), wire::KvStatus::kOk);
+    }
+}
+
 }  // namespace wss::kv::test

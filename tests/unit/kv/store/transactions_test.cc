@@ -224,11 +224,31 @@ TEST(KvLookup, of_a_set_finds_the_newest_prepared_or_committed_member) {
     EXPECT_EQ(bench.put(20, {{"x", "b"}}), Answer::kOk);
     EXPECT_EQ(bench.prepare(30, {{"x", "c"}}), Answer::kOk);
     const std::vector<Timestamp> both = {{10}, {20}, {25}};
-    const std::vector<Timestamp> all = {{30}, {10}, {20}};
+    const std::vector<Timestamp> all = {{10}, {20}, {30}};
     const std::vector<Timestamp> none = {{11}, {40}};
     EXPECT_EQ(text_of(bench.store->get_newest("x", both).version.value), "b");
     EXPECT_EQ(text_of(bench.store->get_newest("x", all).version.value), "c");
     EXPECT_EQ(bench.store->get_newest("x", none).presence, Presence::kAbsent);
+}
+
+TEST(KvLookup, of_a_set_visits_each_version_once_and_none_below_the_set) {
+    constexpr uint64_t kVersions = 1000;
+    Bench bench({.window = from_s(60)});
+    for (uint64_t i = 1; i <= kVersions; ++i) EXPECT_EQ(bench.put(10 * i, {{"x", "v"}}), Answer::kOk);
+    const auto visited = [&](std::vector<Timestamp> of) {
+        size_t looks = 1u << 20;
+        EXPECT_EQ(bench.store->get_newest("x", of, false, &looks).presence, Presence::kAbsent);
+        return (1u << 20) - looks;
+    };
+    std::vector<Timestamp> between;
+    for (uint64_t i = 1; i < kVersions; ++i) between.push_back({10 * i + 5});
+    EXPECT_EQ(visited(between), kVersions);
+    EXPECT_EQ(visited({{10 * (kVersions - 3) + 5}}), 4u);
+    size_t looks = 100;
+    EXPECT_EQ(bench.store->get_exact("x", {10 * (kVersions - 50)}, false, &looks).presence, Presence::kExact);
+    EXPECT_EQ(looks, 49u);
+    (void)bench.store->get_exact("x", {10}, false, &looks);
+    EXPECT_EQ(looks, 0u);
 }
 
 // Timestamp 5 commits after 9 and 12, and is therefore collected after 9. A reader whose set has 5 and 9 must
