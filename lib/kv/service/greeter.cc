@@ -122,6 +122,10 @@ void Greeter::goodbye(Peer& peer, wire::Bytes message) {
     LeaseTable::say_goodbye(*peer.lease, std::min(Timestamp{last.timestamp}, bound));
 }
 
+void Greeter::recovered(Timestamp timestamp) {
+    leases_.recovered(timestamp, partition_.reactor().clock().now(), partition_.clock_stamp());
+}
+
 void Greeter::leave(Peer& peer) {
     if (peer.lease != nullptr)
         leases_.leave(*peer.lease, partition_.reactor().now(), partition_.lease_clock());

@@ -17,6 +17,8 @@ class Greeter {
     void hello(Peer& peer, const wire::KvHeader& header, wire::Bytes message);
     void goodbye(Peer& peer, wire::Bytes message);
     void leave(Peer& peer);  // its connection has ended
+    // The log has a timestamp that the clock has not reached.
+    void recovered(Timestamp timestamp);
 
     uint32_t ids() const { return leases_.range(); }
     uint32_t ids_leased(Nanoseconds now) const { return leases_.leased(now, partition_.lease_clock()); }

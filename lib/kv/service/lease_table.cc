@@ -74,7 +74,7 @@ bool LeaseTable::is_spent(const Lease& lease, Timestamp clock) {
                        [&](const Span& span) { return is_due(span, clock, kAheadMax_ticks); });
 }
 
-// leave() has set a time limit for timestamps that are slightly ahead, because the clock may stand still at
+// keep_until_passed() has set a time limit for timestamps that are slightly ahead, because the clock may stand still at
 // the floor.
 bool LeaseTable::is_free(const Lease& lease, Nanoseconds now, Timestamp clock) {
     if (lease.connections > 0 || lease.until > now) return false;
@@ -113,6 +113,7 @@ LeaseTable::Lease* LeaseTable::take(uint64_t nonce, Nanoseconds now, Timestamp c
 
 LeaseTable::Lease* LeaseTable::join(uint32_t id, uint64_t nonce, Nanoseconds now, Timestamp clock) {
     Lease& lease = leases_[id];
+    if (lease.nonce == 0 && is_of_range(id)) lease.nonce = nonce;
     if (lease.nonce == nonce ? is_spent(lease, clock) : !is_free(lease, now, clock)) return nullptr;
     lease.id = id;
     hand_over(lease, nonce, clock);
@@ -123,6 +124,17 @@ LeaseTable::Lease* LeaseTable::join(uint32_t id, uint64_t nonce, Nanoseconds now
 void LeaseTable::leave(Lease& lease, Nanoseconds now, Timestamp clock) {
     --lease.connections;
     lease.until = lease.goodbye ? now : now + lease_;
+    keep_until_passed(lease, now, clock);
+}
+
+void LeaseTable::recovered(Timestamp timestamp, Nanoseconds now, Timestamp clock) {
+    if (timestamp.client() == 0) return;  // of the partition itself
+    Lease& lease = leases_[timestamp.client()];
+    use(lease, timestamp);
+    keep_until_passed(lease, now, clock);
+}
+
+void LeaseTable::keep_until_passed(Lease& lease, Nanoseconds now, Timestamp clock) {
     for (const Span& span : lease.used) {
         if (span.last <= clock || span.last > later(clock, kAheadMax_ticks)) continue;
         const auto ahead_us = static_cast<int64_t>(span.last.ticks() - clock.ticks());
@@ -137,7 +149,7 @@ void LeaseTable::say_goodbye(Lease& lease, Timestamp last) {
 
 uint32_t LeaseTable::leased(Nanoseconds now, Timestamp clock) const {
     return static_cast<uint32_t>(std::count_if(leases_.begin(), leases_.end(), [&](const auto& entry) {
-        return entry.first >= first_ && entry.first <= last_ && !is_free(entry.second, now, clock);
+        return is_of_range(entry.first) && !is_free(entry.second, now, clock);
     }));
 }
 

@@ -20,6 +20,12 @@
 // client meanwhile, a partition to which both clients connect refuses the later one, which then leases
 // another id.
 //
+// The log has timestamps that were used before a restart. If one is ahead of the clock, its id is not free
+// until the clock has passed it. The nonce of its client is not known. If the id is of this partition's range,
+// the first client that presents it is its owner: no other client can have got the id since the restart. If
+// the id is of another range, that partition may have restarted as well and leased the id to a new client. So
+// no client may use it here until the clock has passed the timestamp.
+//
 // Thread-safety: none; belongs to the service's reactor.
 #pragma once
 
@@ -44,7 +50,7 @@ class LeaseTable {
     };
     struct Lease {
         uint32_t id = 0;
-        uint64_t nonce = 0;
+        uint64_t nonce = 0;  // 0: no client yet, or one from before a restart
         uint32_t connections = 0;
         Nanoseconds until{};       // end of the lease if there is no connection
         std::vector<Span> used;    // timestamps used here by its client
@@ -64,6 +70,9 @@ class LeaseTable {
     // The client will not return. `last` is the latest timestamp that it issued.
     static void say_goodbye(Lease& lease, Timestamp last);
 
+    // A client from before the restart has used `timestamp`, which is ahead of the clock.
+    void recovered(Timestamp timestamp, Nanoseconds now, Timestamp clock);
+
     // Records that its client has used `timestamp`.
     static void use(Lease& lease, Timestamp timestamp);
     // If `timestamp` belongs to a former client: the end of that client's timestamps. Otherwise none.
@@ -81,6 +90,8 @@ class LeaseTable {
   private:
     static bool is_free(const Lease& lease, Nanoseconds now, Timestamp clock);
     static void hand_over(Lease& lease, uint64_t nonce, Timestamp clock);
+    static void keep_until_passed(Lease& lease, Nanoseconds now, Timestamp clock);
+    bool is_of_range(uint32_t id) const { return id >= first_ && id <= last_; }
 
     const Nanoseconds lease_;
     const uint32_t first_, last_;

@@ -20,12 +20,16 @@ Partition::~Partition() {
     if (store_) reactor_.remove(*store_);
 }
 
-Status Partition::open(const store::Store::Memory& memory, store::Log* log) {
+Status Partition::open(const store::Store::Memory& memory, store::Log* log,
+                       const std::function<void(Timestamp)>& seen) {
     store::Options options = options_.store;
     options.epoch = random_.next() | 1;
     auto made = store::Store::create(options, memory, reactor_.clock(), log);
     if (!made) return made.status();
-    WSS_TRY((*made)->recover());
+    const Timestamp clock = clock_stamp();
+    WSS_TRY((*made)->recover([&](Timestamp timestamp) {
+        if (timestamp > clock) seen(timestamp);
+    }));
     store_ = std::move(*made);
     reactor_.add(*store_);
     ready_ = store_->overdue({0}, 1).empty();

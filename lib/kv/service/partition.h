@@ -5,6 +5,7 @@
 // Thread-safety: none; belongs to one reactor.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string_view>
 
@@ -22,8 +23,9 @@ class Partition {
     ~Partition();
     Partition(const Partition&) = delete;
     Partition& operator=(const Partition&) = delete;
-    // Recovers the contents of the log.
-    Status open(const store::Store::Memory& memory, store::Log* log);
+    // Recovers the contents of the log. `seen` gets the timestamps in it that this clock has not reached.
+    Status open(const store::Store::Memory& memory, store::Log* log,
+                const std::function<void(Timestamp)>& seen);
 
     const ServiceOptions& options() const { return options_; }
     // Number of partitions of the map.

@@ -100,7 +100,8 @@ Result<std::unique_ptr<Service>> Service::create(reactor::Reactor& reactor,
 
 Status Service::open(store::Log* log) {
     WSS_TRY(arena_.open(lanes_, partition_.options().arena_bytes));
-    WSS_TRY(partition_.open({.arena = arena_.arena(), .index = arena_.index()}, log));
+    WSS_TRY(partition_.open({.arena = arena_.arena(), .index = arena_.index()}, log,
+                            [this](Timestamp timestamp) { greeter_.recovered(timestamp); }));
     reactor::Reactor& reactor = partition_.reactor();
     reactor.set(timer_, reactor.clock().now() + kTick);
     return Status::ok();

@@ -143,7 +143,7 @@ struct Store::Parts final : UndecidedWrites {
     void unpin(Timestamp timestamp);
 
     // --- recovery.cc
-    Status recover();
+    Status recover(const std::function<void(Timestamp)>& seen);
     void recover_version(const RecordView& record, Bytes bytes);
 
     struct Fetching {

@@ -11,7 +11,7 @@ constexpr Nanoseconds kLongAgo{std::numeric_limits<int64_t>::min() / 2};  // ove
 
 class Recovery final : public LogVisitor {
   public:
-    explicit Recovery(Store::Parts& parts) : parts_(parts) {}
+    Recovery(Store::Parts& parts, const std::function<void(Timestamp)>& seen) : parts_(parts), seen_(seen) {}
 
     Status on_floor(Timestamp floor) override {
         parts_.set_floor(std::max(parts_.floor, floor));
@@ -19,6 +19,7 @@ class Recovery final : public LogVisitor {
         return Status::ok();
     }
     Status on_transaction(const LoggedTransaction& row) override {
+        if (seen_) seen_(row.timestamp);
         switch (row.state) {
             case LoggedState::kPrepared: {
                 Decision& decision = parts_.create(row.timestamp, DecisionState::kPrepared);
@@ -41,12 +42,14 @@ class Recovery final : public LogVisitor {
         RecordView record;
         if (!parse_record(bytes, record) || record.key != key || record.timestamp != timestamp)
             return failure(Code::kIo, "the log has a damaged version {} of key '{}'", timestamp.value, key);
+        if (seen_) seen_(timestamp);
         parts_.recover_version(record, bytes);
         return Status::ok();
     }
 
   private:
     Store::Parts& parts_;
+    const std::function<void(Timestamp)>& seen_;
 };
 
 }  // namespace
@@ -74,9 +77,9 @@ void Store::Parts::recover_version(const RecordView& record, Bytes bytes) {
     table.publish(item);
 }
 
-Status Store::Parts::recover() {
+Status Store::Parts::recover(const std::function<void(Timestamp)>& seen) {
     if (log == nullptr || options.durability == Durability::kMemory) return Status::ok();
-    Recovery recovery(*this);
+    Recovery recovery(*this, seen);
     WSS_TRY(log->load(recovery).within("reading the key-value log"));
     // The log does not tell which versions were collected. Each was replaced by a version that is still here,
     // or by a deletion at or below the floor.

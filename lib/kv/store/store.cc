@@ -63,8 +63,8 @@ Result<std::unique_ptr<Store>> Store::create(const Options& options, const Memor
     return std::unique_ptr<Store>(new Store(std::move(parts), clock));
 }
 
-Status Store::recover() {
-    return parts_->recover();
+Status Store::recover(const std::function<void(Timestamp)>& seen) {
+    return parts_->recover(seen);
 }
 
 ArenaView Store::arena() const {

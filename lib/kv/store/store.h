@@ -201,8 +201,9 @@ class Store final : public reactor::Source {
                                                  Log* log);
     ~Store() override;
 
-    // Loads the log. Call it once, before anything else. Blocks.
-    Status recover();
+    // Loads the log. Call it once, before anything else. Blocks. `seen` gets the timestamps of all recovered
+    // transactions and versions, in any order and repeatedly.
+    Status recover(const std::function<void(Timestamp)>& seen = {});
 
     ArenaView arena() const;
     IndexFacts index() const;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "lib/kv/store/memory_log.h"
 #include "tests/unit/kv/cluster.h"
 #include "tests/unit/kv/raw_client.h"
 
@@ -130,6 +131,31 @@ TEST(ClientIds, that_belong_to_another_client_are_replaced_by_new_ones) {
     ASSERT_TRUE(write.status) << write.status.to_string();
     EXPECT_NE(write.timestamp.client(), id);
     EXPECT_EQ(get(**client, {key_on(0, 2), key_on(1, 2)}), (std::vector<std::string>{"two", "two"}));
+}
+
+// The next client of the id would issue timestamps that the former one has already used. Its writes would be
+// answered like repetitions of the former client's writes, and lost.
+TEST(ClientIds, whose_timestamps_are_ahead_of_the_clock_are_not_free_after_a_restart) {
+    store::MemoryLog log;
+    Cluster cluster({.partitions = 1, .logs = {&log}});
+    uint32_t id = 0;
+    wire::KvPrepare prepare;
+    prepare.participants = {0};
+    prepare.items.emplace_back().key = "key";
+    {
+        RawClient writer(cluster.addresses()[0]);
+        id = writer.link().facts().client_id;
+        prepare.timestamp = writer.transaction(50'000'000);
+        ASSERT_EQ(writer.ask(wire::KvKind::kPrepare, wire::kKvPrepareCommit, prepare),
+                  wire::KvStatus::kCommitted);
+    }
+    cluster.stop(0);
+    cluster.start(0);
+    EXPECT_EQ(leased(cluster, 0), 1u);
+    // The client itself may return, and gets the outcome of a repeated write.
+    RawClient writer(cluster.addresses()[0], 1, 77, id);
+    EXPECT_EQ(writer.ask(wire::KvKind::kPrepare, wire::kKvPrepareCommit, prepare),
+              wire::KvStatus::kCommitted);
 }
 
 }  // namespace wss::kv::test

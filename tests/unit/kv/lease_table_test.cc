@@ -150,4 +150,49 @@ TEST_F(LeasesOfTomorrow, have_a_limited_number_of_spans) {
             << day;
 }
 
+// With a restart, the table loses which client used the timestamps.
+TEST_F(Leases,
+       of_an_id_whose_timestamps_a_restarted_partition_has_not_passed_are_not_given_to_another_client) {
+    const uint32_t id = come()->id;
+    LeaseTable restarted({.partition = 3, .partitions = kPartitions, .lease = from_s(60), .seed = 1});
+    const Timestamp last = Timestamp::make(clock.ticks() + 20'000'000, id);
+    restarted.recovered(last, now, clock);
+    EXPECT_EQ(restarted.leased(now, clock), 1u);
+    for (uint32_t i = 0; i + 1 < table.range(); ++i) {
+        LeaseTable::Lease* lease = restarted.take(++nonce, now, clock);
+        ASSERT_NE(lease, nullptr);
+        EXPECT_NE(lease->id, id);
+    }
+    EXPECT_EQ(restarted.take(++nonce, now, clock), nullptr);
+    now = now + from_s(20);
+    clock = last;
+    LeaseTable::Lease* next = restarted.take(++nonce, now, clock);
+    ASSERT_NE(next, nullptr);
+    EXPECT_EQ(next->id, id);
+    EXPECT_EQ(LeaseTable::former_until(*next, last), last);
+}
+
+TEST_F(Leases, of_its_own_range_are_kept_by_a_client_that_returns_after_a_restart) {
+    const uint32_t id = come()->id;
+    const Timestamp last = Timestamp::make(clock.ticks() + 20'000'000, id);
+    LeaseTable restarted({.partition = 3, .partitions = kPartitions, .lease = from_s(60), .seed = 1});
+    restarted.recovered(last, now, clock);
+    LeaseTable::Lease* lease = restarted.join(id, nonce, now, clock);
+    ASSERT_NE(lease, nullptr);
+    EXPECT_TRUE(LeaseTable::former_until(*lease, last).is_none()) << "it may repeat its last write";
+    EXPECT_EQ(restarted.join(id, nonce + 1, now, clock), nullptr);
+}
+
+// The partition that leases the id may have restarted as well, and have leased it to another client.
+TEST_F(Leases, of_another_range_wait_after_a_restart_until_the_clock_has_passed_their_timestamps) {
+    constexpr uint32_t kId = 9000;
+    const Timestamp last = Timestamp::make(clock.ticks() + 20'000'000, kId);
+    table.recovered(last, now, clock);
+    EXPECT_EQ(table.join(kId, 1, now, clock), nullptr);
+    EXPECT_EQ(table.leased(now, clock), 0u) << "of another range";
+    LeaseTable::Lease* lease = table.join(kId, 2, now + from_s(20), last);
+    ASSERT_NE(lease, nullptr);
+    EXPECT_EQ(LeaseTable::former_until(*lease, last), last);
+}
+
 }  // namespace wss::kv::test
