@@ -15,10 +15,11 @@ namespace wss::kv {
 class Assembler {
   public:
     // Takes the next message from the front of `bytes`; it is valid until release(). Returns an empty message
-    // if all of `bytes` is consumed and more is needed, or if is_malformed().
-    wire::Bytes next(wire::Bytes& bytes) {
-        if (!partial_.empty()) return continue_partial(bytes);
-        const uint32_t length = wire::message_length(bytes);
+    // if all of `bytes` is consumed and more is needed, or if is_malformed(). A message of more than `max`
+    // bytes is malformed.
+    wire::Bytes next(wire::Bytes& bytes, size_t max) {
+        if (!partial_.empty()) return continue_partial(bytes, max);
+        const uint32_t length = length_of(bytes, max);
         if (length != 0 && length <= bytes.size()) {
             const wire::Bytes message = bytes.first(length);
             bytes = bytes.subspan(length);
@@ -43,7 +44,11 @@ class Assembler {
   private:
     static constexpr size_t kShrinkAbove = size_t{1} << 20;
 
-    wire::Bytes continue_partial(wire::Bytes& bytes) {
+    static uint32_t length_of(wire::Bytes header, size_t max) {
+        const uint32_t length = wire::message_length(header);
+        return length <= max ? length : 0;
+    }
+    wire::Bytes continue_partial(wire::Bytes& bytes, size_t max) {
         for (;;) {
             const size_t wanted = length_ != 0 ? length_ : wire::kKvHeaderBytes;
             const size_t count = std::min(bytes.size(), wanted - partial_.size());
@@ -51,7 +56,7 @@ class Assembler {
             bytes = bytes.subspan(count);
             if (partial_.size() < wanted) return {};
             if (length_ != 0) break;
-            length_ = wire::message_length(partial_);
+            length_ = length_of(partial_, max);
             malformed_ = length_ == 0;
             if (malformed_) return {};
         }

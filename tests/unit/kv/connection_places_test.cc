@@ -166,6 +166,22 @@ TEST_F(Connections, without_a_greeting_make_room_for_any_number_of_other_sources
     EXPECT_NE(client.connection, nullptr);
 }
 
+// A partition keeps the part of a message that has arrived.
+TEST_F(Connections, are_closed_when_a_peer_without_a_greeting_announces_a_long_message) {
+    Client& peer = connect("10.0.0.1");
+    wire::KvBuffer message;
+    wire::encode({.kind = wire::KvKind::kHello, .id = 1}, wire::KvHello{}, message);
+    std::vector<std::byte> header(message.data(), message.data() + wire::kKvHeaderBytes);
+    wire::put32(header.data() + 12, 4096);
+    peer.connection->arrive(header);
+    EXPECT_TRUE(peer.connection->closed());
+    // After its greeting, a peer may send such messages.
+    Client& client = connect("10.0.0.1");
+    greet(client);
+    client.connection->arrive(header);
+    EXPECT_FALSE(client.connection->closed());
+}
+
 // These connections exist only as places.
 struct Places : testing::Test, PeerHandler {
     SystemClock clock;
