@@ -15,7 +15,8 @@ constexpr Nanoseconds kTerminationTick = from_ms(50);
 constexpr size_t kTerminationsMax = 256;
 // Limit for the replies: a connected participant that does not reply blocks the inquiry no longer than this.
 constexpr Nanoseconds kInquiryLimit = from_s(3);
-// After a restart: how long clients wait for partitions that cannot be reached.
+// After a restart: how long clients wait for partitions that cannot be reached. The time counts from the first
+// tick: none could be asked while the logs of this process were loaded.
 constexpr Nanoseconds kRecoveryLimit = from_s(10);
 
 }  // namespace
@@ -24,13 +25,14 @@ void Terminations::tick() {
     const Nanoseconds now = partition_.reactor().now();
     if (now - last_ < kTerminationTick) return;
     last_ = now;
+    if (!began_) began_ = now;
     // Late inquiries end first: they free their places, and their transactions go to the end of the deferred
     // ones.
     give_up_late(now);
     // Transactions that a restart found prepared are decided before clients are served.
     const Nanoseconds age = partition_.ready() ? partition_.options().terminate_after : Nanoseconds{0};
     auto overdue = partition_.store().overdue(age, kTerminationsMax);
-    if (!partition_.ready() && (overdue.empty() || now - partition_.started() > kRecoveryLimit)) {
+    if (!partition_.ready() && (overdue.empty() || now - *began_ > kRecoveryLimit)) {
         if (!overdue.empty())
             log::warning(
                 "key-value partition {}: serving with undecided transactions: their other partitions "

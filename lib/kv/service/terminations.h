@@ -21,6 +21,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -76,6 +77,7 @@ class Terminations final : public LinkHandler {
     std::unordered_map<uint64_t, std::unique_ptr<Termination>> jobs_;  // indexed by timestamp
     std::vector<std::unique_ptr<Link>> links_;  // links to the other partitions, by index; created on demand
     Nanoseconds last_{};
+    std::optional<Nanoseconds> began_;  // time of the first tick
 };
 
 }  // namespace wss::kv

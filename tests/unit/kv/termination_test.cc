@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "lib/fabric/open.h"
 #include "lib/kv/store/memory_log.h"
 #include "tests/unit/kv/cluster.h"
 #include "tests/unit/kv/raw_client.h"
+#include "tests/unit/kv/store/bench.h"
 
 namespace wss::kv::test {
 
@@ -161,6 +163,51 @@ TEST(Termination, after_a_cut_of_20_s_commits_transactions_that_the_other_partit
     EXPECT_TRUE(becomes([&] { return prepared(cluster, 0) == 0; }));
     EXPECT_EQ(cluster.counters(0).terminated_commit, 1u);
     EXPECT_EQ(cluster.counters(0).terminated_abort, 0u);
+}
+
+// A log with one prepared transaction, whose loading takes long.
+class SlowStart final : public store::Log {
+  public:
+    explicit SlowStart(store::HandClock& clock) : clock_(clock) {}
+    Status load(store::LogVisitor& visitor) override {
+        clock_.pass(from_s(60));
+        return visitor.on_transaction(
+            {.timestamp = Timestamp::make(1'000'000, 7), .participants = {"\0\0\0\1", 4}, .held = {}});
+    }
+    void append(store::LogBatch, uint64_t) override {}
+    void fetch(std::string_view, Timestamp, uint64_t) override {}
+    Result<bool> find_transaction(Timestamp, store::LoggedTransaction&) override { return false; }
+    size_t poll(std::vector<store::LogCompletion>&) override { return 0; }
+
+  private:
+    store::HandClock& clock_;
+};
+
+TEST(Termination, of_recovered_transactions_gets_its_time_however_long_the_start_took) {
+    store::HandClock clock;
+    SystemWallClock wall;
+    SlowStart log(clock);
+    reactor::Reactor reactor{clock};
+    const auto address = *fabric::Address::parse("tcp://127.0.0.1:0", kDefaultPort);
+    const auto fabric = std::move(*fabric::open(address));
+    ServiceOptions options;
+    options.partitions = {"tcp://127.0.0.1:1", "tcp://127.0.0.1:1"};
+    options.arena_bytes = 1u << 20;
+    options.store.durability = store::Durability::kSync;
+    auto service = std::move(*Service::create(reactor, {fabric.get()}, wall, &log, options));
+    const auto run = [&](Nanoseconds time) {
+        for (const Nanoseconds until = clock.now() + time; clock.now() < until; clock.pass(from_ms(10)))
+            reactor.step();
+    };
+    clock.pass(from_s(60));  // the other partitions of this process are loaded
+    run(from_s(9));
+    EXPECT_FALSE(service->ready()) << "the other partition was not asked for long enough";
+    run(from_s(2));
+    EXPECT_TRUE(service->ready());
+    bool stopped = false;
+    service->stop([&] { stopped = true; });
+    for (int i = 0; i < 1000 && !stopped; ++i) run(from_ms(10));
+    EXPECT_TRUE(stopped);
 }
 
 }  // namespace wss::kv::test
