@@ -128,8 +128,16 @@ bool Access::check(Peer& peer, const wire::KvHeader& header, const wire::KvLock&
     return true;
 }
 
+// A client that may write no key can leave only a transaction without writes undecided, which is known here.
+// The decision about an unknown transaction would be remembered.
 bool Access::check(Peer& peer, const wire::KvHeader& header, const wire::KvDecision& decision) {
-    return decides(peer, header, {decision.timestamp});
+    const Timestamp transaction{decision.timestamp};
+    const store::Store& store = partition_.store();
+    const bool leaves_trace =
+        transaction.client() == peer.client_id && transaction > store.floor() && !store.knows(transaction);
+    if (leaves_trace && !peer.rights->writes_any())
+        return refuse(peer, header, "decide a transaction that is not known here: it may write no key");
+    return decides(peer, header, transaction);
 }
 
 bool Access::reads(Peer& peer, const wire::KvHeader& header, std::string_view key) {

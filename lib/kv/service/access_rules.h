@@ -30,6 +30,7 @@ class ClientRights {
     bool may_scan(std::string_view prefix) const noexcept { return covers(reads_, prefix); }
     bool reads_all() const noexcept { return may_read({}); }
     bool writes_all() const noexcept { return may_write({}); }
+    bool writes_any() const noexcept { return !writes_.empty(); }
     bool is_partition() const noexcept { return is_partition_; }
     // True if there is a key that it may read or write.
     bool is_client() const noexcept { return !reads_.empty() || !writes_.empty(); }

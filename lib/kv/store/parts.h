@@ -87,6 +87,7 @@ struct Store::Parts final : UndecidedWrites {
     void durable(Decision& decision);
     void commit_now(Decision& decision);
     Answer abort_unknown(Timestamp timestamp, Continuation done);
+    bool may_remember_unknown();
     Answer abort_now(Decision& decision, Continuation done);
     Answer aborted(Decision& decision, Continuation done);
     Decision* find(Timestamp timestamp) const;

@@ -336,7 +336,7 @@ Answer Store::Parts::commit(Timestamp timestamp) {
     if (decision == nullptr) {
         if (finished.has(timestamp)) return Answer::kOk;
         if (timestamp <= floor) return Answer::kTooOld;
-        if (decisions.size() - undecided_count >= kDecisionsMax) return Answer::kBusy;
+        if (!may_remember_unknown()) return Answer::kBusy;
         create(timestamp, DecisionState::kCommitted).early = true;
         return Answer::kUnknown;
     }
@@ -379,6 +379,13 @@ Answer Store::Parts::aborted(Decision& decision, Continuation done) {
     return decision.failed ? Answer::kIo : Answer::kAborted;
 }
 
+// A decision about an unknown transaction takes memory and a row of the log, so it needs room like a prepare.
+// Inquiries do not: other partitions wait for their answers, also while this store is full.
+bool Store::Parts::may_remember_unknown() {
+    if (decisions.size() - undecided_count >= kDecisionsMax) return false;
+    return (log == nullptr || !log->is_congested()) && (!is_heap_full() || relieve());
+}
+
 Answer Store::Parts::abort_unknown(Timestamp timestamp, Continuation done) {
     if (cannot_log()) return Answer::kIo;
     if (decisions.size() - undecided_count >= kDecisionsMax) return Answer::kBusy;
@@ -391,6 +398,7 @@ Answer Store::Parts::abort(Timestamp timestamp, Continuation done) {
     if (decision == nullptr) {
         if (finished.has(timestamp)) return Answer::kCommitted;
         if (timestamp <= floor || is_forgotten_ahead(timestamp)) return Answer::kTooOld;
+        if (!log_failed && !may_remember_unknown()) return Answer::kBusy;
         return abort_unknown(timestamp, done);
     }
     switch (decision->state) {

@@ -201,5 +201,35 @@ TEST_F(AccessControl, lets_hostile_messages_reveal_and_change_nothing_outside_th
     });
 }
 
+// Each such decision would be remembered for a minute, and be a row of the log for a day.
+TEST_F(AccessControl, lets_no_client_without_a_right_to_write_decide_unknown_transactions) {
+    begin({"alice=rw", "bob=r:a/", "carol=w:c/", "p=partition"});
+    const auto bob = raw("bob"), carol = raw("carol");
+    for (const KvKind kind : {KvKind::kAbort, KvKind::kCommit})
+        for (uint64_t i = 0; i < 100; ++i)
+            EXPECT_EQ(bob->ask(kind, 0, wire::KvDecision{.timestamp = bob->transaction(i)}),
+                      KvStatus::kPermission);
+    cluster->on(0, [](Service& service) { EXPECT_EQ(service.store().statistics().decisions, 0u); });
+    EXPECT_EQ(carol->ask(KvKind::kAbort, 0, wire::KvDecision{.timestamp = carol->transaction(0)}),
+              KvStatus::kAborted);
+}
+
+TEST_F(AccessControl, lets_a_client_that_may_only_read_decide_its_transactions) {
+    begin({"alice=rw", "bob=r:a/", "p=partition"});
+    const auto bob = raw("bob");
+    for (const KvKind kind : {KvKind::kCommit, KvKind::kAbort})
+        for (uint64_t again = 0; again < 2; ++again) {
+            wire::KvPrepare body;
+            body.timestamp = bob->transaction(static_cast<uint64_t>(kind));
+            body.participants = {0};
+            body.conditions.push_back({.key = "a/key"});
+            if (again == 0) {
+                ASSERT_EQ(bob->ask(KvKind::kPrepare, wire::kKvPrepareIf, body), KvStatus::kPrepared);
+            }
+            EXPECT_EQ(bob->ask(kind, 0, wire::KvDecision{.timestamp = body.timestamp}),
+                      kind == KvKind::kCommit ? KvStatus::kCommitted : KvStatus::kAborted);
+        }
+}
+
 }  // namespace
 }  // namespace wss::kv::test
