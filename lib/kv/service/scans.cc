@@ -20,6 +20,11 @@ size_t bytes_of_scan(const wire::KvScanReply& page, size_t cold) {
     return bytes;
 }
 
+// True if the client would treat the page as the last one, although keys are left.
+bool seems_last(const wire::KvHeader& request, const wire::KvScanReply& page) {
+    return page.rows.empty() && !page.cursor.empty() && (request.flags & wire::kKvScanGoesOn) == 0;
+}
+
 }  // namespace
 
 struct Scans::ColdRow {
@@ -59,8 +64,6 @@ void Scans::scan(Peer& peer, const wire::KvHeader& header, wire::Bytes message) 
     std::vector<size_t> cold;
     size_t bytes = 0;
     const uint64_t now = partition_.clock_stamp().ticks();
-    // A client that treats an empty page as the last one gets its whole scan in one turn.
-    const bool bounded = (header.flags & wire::kKvScanGoesOn) != 0;
     const auto visit = [&](const store::Found& found) {
         const bool fetched = scan.with_values && found.cold;
         if (reply_.rows.size() >= scan.limit || bytes > kScanBytesMax ||
@@ -77,9 +80,10 @@ void Scans::scan(Peer& peer, const wire::KvHeader& header, wire::Bytes message) 
         bytes += row.key.size() + row.value.size() + 16;
         return true;
     };
-    const store::Scanned scanned = partition_.store().scan(scan.prefix, scan.cursor, store::kNoTimestamp,
-                                                           visit, bounded ? store::kScanLooksMax : SIZE_MAX);
+    const store::Scanned scanned =
+        partition_.store().scan(scan.prefix, scan.cursor, store::kNoTimestamp, visit);
     if (!scanned.is_over) reply_.cursor = scanned.last;
+    if (seems_last(header, reply_)) return partition_.answer(peer, header, wire::KvStatus::kNotReady);
     if (!cold.empty()) {
         auto hold = disk_.admit(peer.disk, bytes_of_scan(reply_, cold.size()));
         if (hold) return scan_cold(peer, header, cold, std::move(*hold));
@@ -151,9 +155,9 @@ void Scans::send_cold(ColdScan& job) {
                                   .timestamp = row.timestamp.value,
                                   .expires = row.expires.value,
                                   .value = std::as_bytes(std::span(row.value.data(), row.value.size()))});
-    if (reply.rows.empty() && !job.cursor.empty() && (job.header().flags & wire::kKvScanGoesOn) == 0)
-        return partition_.answer(*peer, job.header(), wire::KvStatus::kNotReady);
     reply.cursor = job.cursor;
+    if (seems_last(job.header(), reply))
+        return partition_.answer(*peer, job.header(), wire::KvStatus::kNotReady);
     peer->channel()->send(partition_.reply_to(job.header(), wire::KvStatus::kOk), reply);
 }
 

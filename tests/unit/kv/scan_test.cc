@@ -6,6 +6,7 @@
 
 #include "lib/kv/store/memory_log.h"
 #include "tests/unit/kv/cluster.h"
+#include "tests/unit/kv/raw_client.h"
 
 namespace wss::kv::test {
 
@@ -95,6 +96,23 @@ TEST_F(ColdScan, of_keys_alone_reads_nothing_from_disk) {
     ASSERT_TRUE(scan.status) << scan.status.to_string();
     EXPECT_EQ(scan.rows.size(), size_t{kKeys});
     cluster.on(0, [&](Service& service) { EXPECT_EQ(service.store().statistics().fetched, 0u); });
+}
+
+// Clients that do not go on after an empty page would miss the rows behind it.
+TEST(Scan, of_a_client_that_ends_at_an_empty_page_also_takes_a_bounded_turn) {
+    Cluster cluster({.partitions = 1, .arena_bytes = 64u << 20});
+    RawClient client(cluster.addresses()[0]);
+    cluster.on(0, [&](Service& service) {
+        for (uint64_t i = 0; i <= store::kScanLooksMax; ++i) {
+            const std::string key = fmt::format("key{:08}", i);
+            const store::Write write{.key = key, .tombstone = true};
+            ASSERT_EQ(service.store().put({.timestamp = {client.transaction(i)}, .writes = {&write, 1}}, {}),
+                      store::Answer::kOk);
+        }
+    });
+    EXPECT_EQ(client.ask(wire::KvKind::kScan, 0, wire::KvScan{.limit = 10}), wire::KvStatus::kNotReady);
+    EXPECT_EQ(client.ask(wire::KvKind::kScan, wire::kKvScanGoesOn, wire::KvScan{.limit = 10}),
+              wire::KvStatus::kOk);
 }
 
 }  // namespace wss::kv::test
