@@ -8,8 +8,9 @@
 
 namespace wss::kv {
 
-// Inquiries beyond the bound that are answered. Their aborts are remembered until the clock reaches them.
-constexpr uint64_t kInquiriesAheadMax = 4096;
+// Inquired timestamps that are beyond the bound at a time. Their aborts are remembered until the clock reaches
+// them.
+constexpr size_t kInquiriesAheadMax = 4096;
 
 Writes::~Writes() {
     pending_.clear([this](Pending& pending) { partition_.store().forget(&pending); });
@@ -280,6 +281,13 @@ bool Writes::is_prepared(Timestamp timestamp) const {
     return false;
 }
 
+bool Writes::may_inquire_ahead(Timestamp timestamp) {
+    while (!inquiries_ahead_.empty() && !partition_.is_beyond_bound(*inquiries_ahead_.begin()))
+        inquiries_ahead_.erase(inquiries_ahead_.begin());
+    if (inquiries_ahead_.size() < kInquiriesAheadMax) inquiries_ahead_.insert(timestamp);
+    return inquiries_ahead_.contains(timestamp);
+}
+
 void Writes::decide(Peer& peer, const wire::KvHeader& header, wire::Bytes message) {
     wire::KvDecision decision;
     if (!wire::parse(message, decision) || decision.timestamp == 0)
@@ -289,10 +297,8 @@ void Writes::decide(Peer& peer, const wire::KvHeader& header, wire::Bytes messag
     if (!is_inquiry && !access_.allows(peer, header, decision)) return;
     wire::KvStatus status = check_timestamp(peer, header.kind, timestamp);
     // The other partition accepted the transaction while its clock was ahead. It waits for this answer.
-    if (status == wire::KvStatus::kTooFarAhead && is_inquiry && inquiries_ahead_ < kInquiriesAheadMax) {
-        ++inquiries_ahead_;
+    if (status == wire::KvStatus::kTooFarAhead && is_inquiry && may_inquire_ahead(timestamp))
         status = wire::KvStatus::kOk;
-    }
     if (status != wire::KvStatus::kOk) return partition_.refuse_write(peer, header, status, timestamp);
     if (is_inquiry && mutated(Mutation::kTerminationRace) && !is_prepared(timestamp))
         return partition_.answer(peer, header, wire::KvStatus::kAborted, timestamp.value);

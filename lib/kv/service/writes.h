@@ -5,6 +5,7 @@
 // destructor withdraws its continuations from the store.
 #pragma once
 
+#include <set>
 #include <span>
 #include <vector>
 
@@ -53,6 +54,7 @@ class Writes {
     void put_prepared(Peer& peer, const wire::KvHeader& header, bool locked, const Locked& under);
     void refuse_condition(Pending& pending, const store::Transaction& transaction);
     bool is_prepared(Timestamp timestamp) const;
+    bool may_inquire_ahead(Timestamp timestamp);
     static wire::KvStatus status_of(wire::KvKind kind, bool committing, store::Answer answer);
     Pending& expect(Peer& peer, const wire::KvHeader& request, Timestamp timestamp);
     static void answered(void* context, store::Answer answer) noexcept;
@@ -62,7 +64,7 @@ class Writes {
     Access& access_;
     const Terminations& terminations_;
     OwedPool<Pending> pending_;
-    uint64_t inquiries_ahead_ = 0;  // answered since the start
+    std::set<Timestamp> inquiries_ahead_;  // answered, and beyond the bound when last looked at
     // Scratch for one message at a time.
     wire::KvPrepare prepare_;
     std::vector<store::Write> writes_;

@@ -78,6 +78,14 @@ TEST_F(ClockBound, limits_the_inquiries_beyond_it) {
     EXPECT_LT(statistics().decisions, 5000u);
 }
 
+TEST_F(ClockBound, counts_an_inquiry_beyond_it_only_until_the_clock_reaches_its_timestamp) {
+    for (uint64_t i = 0; i < 5000; ++i)
+        client.ask(wire::KvKind::kInquire, 0, wire::KvDecision{.timestamp = far + (i << 14)});
+    cluster.step_clock(0, 2 * kHour_us);
+    far = client.transaction(4 * kHour_us);
+    EXPECT_EQ(decide(wire::KvKind::kInquire), wire::KvStatus::kAborted);
+}
+
 // A transaction that was accepted before the clock was stepped must still be decided.
 TEST_F(ClockBound, does_not_prevent_the_decision_of_a_known_transaction) {
     cluster.on(0, [&](Service& service) {
