@@ -69,7 +69,7 @@ void LockTable::grant(Locks::iterator at, uint64_t owner, LockMode mode, Nanosec
     }
     lock.holders.push_back({.owner = owner, .until = clock_.now() + lease, .floor = {}});
     if (mode == LockMode::kExclusive) begin_exclusive(lock.holders.back());
-    keys_of_[owner].push_back(at->first);
+    keys_of_[owner].insert(at->first);
     held_++;
 }
 
@@ -78,7 +78,7 @@ size_t LockTable::end_leases(Lock& lock, const std::string& key, Nanoseconds now
     const size_t ended = std::erase_if(lock.holders, [&](const Holder& holder) {
         if (holder.until > now) return false;
         auto keys = keys_of_.find(holder.owner);
-        std::erase(keys->second, key);
+        keys->second.erase(key);
         if (keys->second.empty()) keys_of_.erase(keys);
         if (lock.mode == LockMode::kExclusive) end_exclusive(holder);
         return true;
@@ -182,7 +182,7 @@ void LockTable::release(std::string_view key, uint64_t owner) {
 
 void LockTable::unlock(std::string_view key, uint64_t owner) {
     if (auto keys = keys_of_.find(owner); keys != keys_of_.end()) {
-        std::erase(keys->second, key);
+        keys->second.erase(key);
         if (keys->second.empty()) keys_of_.erase(keys);
     }
     release(key, owner);
@@ -196,9 +196,9 @@ void LockTable::unlock_all(uint64_t owner) {
         return true;
     });
     if (auto keys = keys_of_.find(owner); keys != keys_of_.end()) {
-        const std::vector<std::string> held = std::move(keys->second);
+        const std::set<std::string_view> held = std::move(keys->second);
         keys_of_.erase(keys);
-        for (const std::string& key : held) release(key, owner);
+        for (std::string_view key : held) release(key, owner);
     }
     notify();
 }

@@ -21,6 +21,7 @@
 #include <list>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -153,8 +154,8 @@ class LockTable {
     Clock& clock_;
     const UndecidedWrites* const writes_;
     Locks locks_;
-    // Peers choose the owners.
-    std::unordered_map<uint64_t, std::vector<std::string>, KeyedHash> keys_of_;
+    // Peers choose the owners. The keys are those in `locks_`.
+    std::unordered_map<uint64_t, std::set<std::string_view>, KeyedHash> keys_of_;
     // Where each owner and each context waits, one entry for each wait, so that ending them needs no search.
     std::unordered_multimap<uint64_t, Locks::iterator, KeyedHash> waits_of_;
     std::unordered_multimap<void*, Locks::iterator> waits_by_;
