@@ -93,6 +93,7 @@ struct Store::Parts final : UndecidedWrites {
     Decision* find(Timestamp timestamp) const;
     void set_floor(Timestamp to);
     bool cannot_log() const;
+    bool must_wait_for_log() const;
     Item* find_shown(std::string_view key, bool addressed);  // reads.cc
     bool is_recent(Timestamp timestamp) const;               // the log still has the row of its decision
     Decision& create(Timestamp timestamp, DecisionState state);

@@ -43,6 +43,10 @@ bool Store::Parts::cannot_log() const {
     return log_failed && options.durability != Durability::kMemory;
 }
 
+bool Store::Parts::must_wait_for_log() const {
+    return options.durability != Durability::kMemory && log->is_congested();
+}
+
 Decision& Store::Parts::create(Timestamp timestamp, DecisionState state) {
     Decision& decision = *pool.take();
     decision.hash = timestamp.value;
@@ -111,8 +115,7 @@ Answer Store::Parts::prepare(const Transaction& transaction, bool put, Continuat
         }
         // Deferred transactions have a limit of their own, of the same size.
         if (undecided_count - deferred_count >= options.prepared_max ||
-            undecided_count / 2 >= options.prepared_max ||
-            (options.durability != Durability::kMemory && log->is_congested()))
+            undecided_count / 2 >= options.prepared_max || must_wait_for_log())
             return Answer::kBusy;
         if (!has_room_to_finish(kind_of(put, transaction.participants.size()))) return Answer::kBusy;
     }
@@ -383,7 +386,7 @@ Answer Store::Parts::aborted(Decision& decision, Continuation done) {
 // Inquiries do not: other partitions wait for their answers, also while this store is full.
 bool Store::Parts::may_remember_unknown() {
     if (decisions.size() - undecided_count >= kDecisionsMax) return false;
-    return (log == nullptr || !log->is_congested()) && (!is_heap_full() || relieve());
+    return !must_wait_for_log() && (!is_heap_full() || relieve());
 }
 
 Answer Store::Parts::abort_unknown(Timestamp timestamp, Continuation done) {
@@ -398,7 +401,7 @@ Answer Store::Parts::abort(Timestamp timestamp, Continuation done) {
     if (decision == nullptr) {
         if (finished.has(timestamp)) return Answer::kCommitted;
         if (timestamp <= floor || is_forgotten_ahead(timestamp)) return Answer::kTooOld;
-        if (!log_failed && !may_remember_unknown()) return Answer::kBusy;
+        if (!cannot_log() && !may_remember_unknown()) return Answer::kBusy;
         return abort_unknown(timestamp, done);
     }
     switch (decision->state) {
