@@ -271,8 +271,8 @@ Status VolumeSet::Resize::enlarge(VolumeSet& set) {
             failure(Code::kRefused,
                     "others have shrunk its storage meanwhile; the volume follows soon, then repeat this");
     if (enlarged) enlarged = extend();
-    // kClosed: the storage was lost, and the loss has dropped the record; or the program ends, and the storage
-    // may grow all the same.
+    // kClosed: the storage was lost, and the loss has dropped the record; or the program ends, and the
+    // storage may grow all the same.
     if (enlarged || waits || enlarged.code() == Code::kClosed) return enlarged;
     // The next start must not repeat a growth that has failed.
     if (Status forgotten = record_growth(set, false); !forgotten && forgotten.code() != Code::kClosed)

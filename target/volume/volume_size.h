@@ -39,8 +39,8 @@ class VolumeSize {
     // It covers all of its storage, whose size is not known yet.
     void take_all() { takes_all_ = true; }
 
-    // The operator's shrink to `to` begins. `cuts`: it shrinks the storage, which has `storage` bytes. From now
-    // on the volume is a part of its storage. Only a shrink to all that others have left makes no part.
+    // The operator's shrink to `to` begins. `cuts`: it shrinks the storage, which has `storage` bytes. From
+    // now on the volume is a part of its storage. Only a shrink to all that others have left makes no part.
     void begin_shrink(uint64_t to, uint64_t storage, bool cuts) {
         part_ = is_part() || cuts || fit(storage) > to ? to : 0;
     }

@@ -4,8 +4,8 @@
 // if a closed connection does not end.
 //
 // Over RDMA, no program takes part in a transfer into its memory, so initiators cannot refuse the data. There
-// they refuse the responses: they post no receives. Their reads are small, because the software RDMA device of
-// an emulated machine transfers about 30 MiB/s: 256 reads of 1 MiB would keep it from all others for 8 s.
+// they refuse the responses: they post no receives. Their reads are small, because the software RDMA device
+// of an emulated machine transfers about 30 MiB/s: 256 reads of 1 MiB would keep it from all others for 8 s.
 #include <time.h>
 
 #include <algorithm>
@@ -146,7 +146,8 @@ std::string attack_by_slowness(const Order& order, Counts& counts) {
     std::vector<std::unique_ptr<Sleeper>> all;
     std::string wrong;
     for (uint8_t i = 0; i < kInitiators && wrong.empty(); ++i) {
-        auto sleeper = std::make_unique<Sleeper>(**fabric, address->scheme == fabric::Scheme::kRdma, i, counts);
+        auto sleeper =
+            std::make_unique<Sleeper>(**fabric, address->scheme == fabric::Scheme::kRdma, i, counts);
         Status status = sleeper->connect(*poller, *address);
         if (status)
             all.push_back(std::move(sleeper));

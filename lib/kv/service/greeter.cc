@@ -41,7 +41,6 @@ void Greeter::hello(Peer& peer, const wire::KvHeader& header, wire::Bytes messag
             return partition_.refuse(peer, header, leased, why_no_lease(leased));
     }
     peer.greeted = true;
-    peer.channel()->set_message_max(wire::kKvMessageMax);
     const std::string map = join_map(partition_.options().partitions);
     wire::KvHelloReply reply = facts(peer);
     reply.map = map;

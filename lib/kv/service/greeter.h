@@ -10,10 +10,6 @@
 
 namespace wss::kv {
 
-// Maximum length of a message before the greeting: a peer that has proven nothing can occupy no more memory
-// with an incomplete one. A hello has 48 bytes.
-constexpr size_t kHelloMax = 256;
-
 class Greeter {
   public:
     Greeter(Partition& partition, Access& access, const RegisteredArena& arena);

@@ -74,8 +74,8 @@ bool LeaseTable::is_spent(const Lease& lease, Timestamp clock) {
                        [&](const Span& span) { return is_due(span, clock, kAheadMax_ticks); });
 }
 
-// keep_until_passed() has set a time limit for timestamps that are slightly ahead, because the clock may stand still at
-// the floor.
+// keep_until_passed() has set a time limit for timestamps that are slightly ahead, because the clock may
+// stand still at the floor.
 bool LeaseTable::is_free(const Lease& lease, Nanoseconds now, Timestamp clock) {
     if (lease.connections > 0 || lease.until > now) return false;
     for (const Span& span : lease.used)

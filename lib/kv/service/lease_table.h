@@ -21,10 +21,10 @@
 // another id.
 //
 // The log has timestamps that were used before a restart. If one is ahead of the clock, its id is not free
-// until the clock has passed it. The nonce of its client is not known. If the id is of this partition's range,
-// the first client that presents it is its owner: no other client can have got the id since the restart. If
-// the id is of another range, that partition may have restarted as well and leased the id to a new client. So
-// no client may use it here until the clock has passed the timestamp.
+// until the clock has passed it. The nonce of its client is not known. If the id is of this partition's
+// range, the first client that presents it is its owner: no other client can have got the id since the
+// restart. If the id is of another range, that partition may have restarted as well and leased the id to a
+// new client. So no client may use it here until the clock has passed the timestamp.
 //
 // Thread-safety: none; belongs to the service's reactor.
 #pragma once

@@ -80,6 +80,10 @@ class OwedPool {
     std::vector<std::unique_ptr<Reply>> busy_, free_;
 };
 
+// Maximum length of a message before the greeting: a peer that has proven nothing can occupy no more memory
+// with an incomplete one. A hello has 48 bytes.
+constexpr size_t kHelloMax = 256;
+
 // A connection: of a client, or of another partition (client id 0).
 class Peer final : public ChannelOwner {
   public:
@@ -104,6 +108,7 @@ class Peer final : public ChannelOwner {
   private:
     friend class Owed;
     void on_up(MessageChannel&) noexcept override {}
+    size_t message_max() const noexcept override { return greeted ? wire::kKvMessageMax : kHelloMax; }
     void on_message(MessageChannel&, wire::Bytes message) noexcept override {
         handler_.message_arrived(*this, message);
     }

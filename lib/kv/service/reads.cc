@@ -9,8 +9,8 @@ namespace {
 
 // Size limit of one reply. Beyond it the client must split the transaction.
 constexpr size_t kReplyBytesMax = 16u << 20;
-// Versions that the lookups of one message may visit. A reader that requests versions soon after it has learnt
-// of them passes only the few that were written meanwhile.
+// Versions that the lookups of one message may visit. A reader that requests versions soon after it has
+// learnt of them passes only the few that were written meanwhile.
 constexpr size_t kLooksMax = size_t{1} << 16;
 constexpr std::string_view kTooMuchAtOnce =
     "the values of these keys on one partition exceed 16 MiB: read fewer keys at once";
@@ -108,8 +108,8 @@ wire::KvStatus Reads::lock(const Peer& peer) {
     return wire::KvStatus::kOk;
 }
 
-// Looks up everything before anything else runs, so that the reply shows one state of this partition. kCold: a
-// value is only on disk.
+// Looks up everything before anything else runs, so that the reply shows one state of this partition. kCold:
+// a value is only on disk.
 Reads::Looked Reads::look_up(uint8_t flags) {
     found_.clear();
     among_.clear();

@@ -141,7 +141,6 @@ void Service::accept(size_t lane, fabric::ConnectRequest& request) {
             log::warning("key-value service: {}: a connection failed: {}", source, status.to_string());
         return;
     }
-    peer->channel()->set_message_max(kHelloMax);
     access_.apply(*peer);
     ++partition_.counters().connections;
     peer->at = peers_.size();

@@ -15,8 +15,8 @@ constexpr Nanoseconds kTerminationTick = from_ms(50);
 constexpr size_t kTerminationsMax = 256;
 // Limit for the replies: a connected participant that does not reply blocks the inquiry no longer than this.
 constexpr Nanoseconds kInquiryLimit = from_s(3);
-// After a restart: how long clients wait for partitions that cannot be reached. The time counts from the first
-// tick: none could be asked while the logs of this process were loaded.
+// After a restart: how long clients wait for partitions that cannot be reached. The time counts from the
+// first tick: none could be asked while the logs of this process were loaded.
 constexpr Nanoseconds kRecoveryLimit = from_s(10);
 
 }  // namespace

@@ -8,8 +8,8 @@
 
 namespace wss::kv {
 
-// Inquired timestamps that are beyond the bound at a time. Their aborts are remembered until the clock reaches
-// them.
+// Inquired timestamps that are beyond the bound at a time. Their aborts are remembered until the clock
+// reaches them.
 constexpr size_t kInquiriesAheadMax = 4096;
 
 Writes::~Writes() {

@@ -34,8 +34,7 @@
 //  S7  Memory is bounded: the arena, and Options::heap_limit for the rest. When it is full, the window
 //      shrinks to Options::window_floor, and values that were not read recently go to disk if there is one.
 //      If that does not suffice, writes are answered with kNoMemory. Reads still work, and so do deletes and
-//      expiry, which free memory: part of each memory is reserved for them. With Durability::kMemory,
-//      writes do not depend on the disk while there is room.
+//      expiry, which free memory: part of each memory is reserved for them.
 //  S8  A cold version (on disk only) is found with `cold` set and no value; fetch() reads it.
 //  S9  After recover(), prepared transactions are back, and overdue() lists them at once. The epoch is new,
 //      so every slot address returned earlier is invalid.
@@ -53,7 +52,6 @@
 // Life of a write: prepare → (log) → continuation kOk → commit. put is both in one, for a transaction on this
 // partition alone, or one without atomicity. The caller inquires of the participants about transactions in
 // overdue() and decides: any committed → commit; any aborted → abort; all prepared → commit.
-//
 // The caller bounds timestamps from above. A timestamp far ahead would win for years, and raise the floor
 // with it.
 //
@@ -255,9 +253,8 @@ class Store final : public reactor::Source {
     // Expired versions are returned unchanged; the reader compares `expires` with its time. `addressed` means
     // that the reader needs the key's slot to read it one-sidedly; the slot is then created.
     Found get(std::string_view key, bool addressed = true) const;  // latest committed
-    //
-    // Lookups by timestamp visit the versions of a key from the newest on, and take one from `looks` for each,
-    // if it is given. If it becomes 0, the result is not valid.
+    // Lookups by timestamp visit the versions of a key from the newest on. Each visit takes one from `looks`,
+    // if it is given. If that becomes 0, the result is not valid.
     //
     // Looks up the version with this timestamp: round 2 of RAMP-Fast.
     Found get_exact(std::string_view key, Timestamp timestamp, bool addressed = true,

@@ -202,7 +202,7 @@ void MessageChannel::frame_arrived(uint32_t index, uint32_t length) noexcept {
 
 void MessageChannel::take(wire::Bytes bytes) noexcept {
     while (!bytes.empty() && !closing_) {
-        const wire::Bytes message = in_.next(bytes, message_max_);
+        const wire::Bytes message = in_.next(bytes, handler_->message_max());
         if (in_.is_malformed()) return close("the peer sent a malformed message");
         if (message.empty()) return;
         handler_->on_message(*this, message);

@@ -54,6 +54,8 @@ class ChannelHandler {
   public:
     virtual ~ChannelHandler() = default;
     virtual void on_up(MessageChannel& channel) noexcept = 0;
+    // The channel closes if the peer announces a longer message.
+    virtual size_t message_max() const noexcept { return wire::kKvMessageMax; }
     // `message` is complete and has the length that its header states; it is valid during the call. The
     // handler may close the channel, but not destroy it.
     virtual void on_message(MessageChannel& channel, wire::Bytes message) noexcept = 0;
@@ -91,8 +93,6 @@ class MessageChannel final : public fabric::ConnectionHandler, public ListNode<L
     wire::KvRing offer_ring(std::optional<bool> announced = {});
     bool use_ring(const wire::KvRing& theirs, uint64_t seed);
 
-    // The channel closes if the peer announces a longer message. Without a call, kKvMessageMax.
-    void set_message_max(size_t bytes) { message_max_ = bytes; }
     void close(std::string why) noexcept;
     bool over() const { return over_; }
     bool up() const { return up_ && !closing_; }
@@ -153,7 +153,6 @@ class MessageChannel final : public fabric::ConnectionHandler, public ListNode<L
 
     Outbox out_;
     Assembler in_;
-    size_t message_max_ = wire::kKvMessageMax;
     uint32_t receives_held_ = 0;  // receives not reposted because the backlog is full
     uint32_t reads_under_way_ = 0;
     uint32_t writes_under_way_ = 0;

@@ -5,7 +5,6 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <rocksdb/db.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -147,21 +146,6 @@ TEST(KvRocksLog, does_not_discard_data_that_it_cannot_open_for_a_spill_file) {
     const Status refused = RocksLog::open({.path = directory.path(), .fresh = true}).status();
     EXPECT_EQ(refused.code(), Code::kInvalid) << refused.to_string();
     EXPECT_EQ(files(), before);
-}
-
-TEST(KvRocksLog, does_not_discard_a_database_of_another_program_for_a_spill_file) {
-    Directory directory;
-    rocksdb::Options options;
-    options.create_if_missing = true;
-    rocksdb::DB* other = nullptr;
-    ASSERT_TRUE(rocksdb::DB::Open(options, directory.path(), &other).ok());
-    ASSERT_TRUE(other->Put({}, "key", "value").ok());
-    delete other;
-    EXPECT_FALSE(RocksLog::open({.path = directory.path(), .fresh = true}));
-    ASSERT_TRUE(rocksdb::DB::OpenForReadOnly(options, directory.path(), &other).ok());
-    const std::unique_ptr<rocksdb::DB> owner(other);
-    std::string value;
-    EXPECT_TRUE(other->Get({}, "key", &value).ok());
 }
 
 // An inquiry about it would report an abort, although the transaction may be committed.
