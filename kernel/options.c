@@ -250,6 +250,12 @@ int wss_parse_options(char *text, struct wss_options *opts, struct wss_error *er
 				"target_name= needs initiator=: without a secret the target proves nothing");
 	if (!opts->mlockv && opts->invalidate == WSS_INVALIDATE_LAZY)
 		return wss_fail(err, -EINVAL, "mlockv=off and invalidate=lazy are mutually exclusive");
+	/*
+	 * More hardware queues than CPUs would not be used. blk-mq does not create them, and since
+	 * Linux 6.17 blk_mq_map_queues() would map CPUs to them nevertheless.
+	 */
+	opts->queues = min(opts->queues, num_possible_cpus());
+	opts->poll_queues = min(opts->poll_queues, num_possible_cpus());
 	/* A response can invalidate only one region, and a cache engine receives only one. */
 	if (!opts->mlockv)
 		opts->caps &= ~(WSS_CAP_REMOTE_INVALIDATE | WSS_CAP_CACHE);
