@@ -27,28 +27,34 @@ static void wss_put_range(const struct wss_volume *vol, u8 *range, sector_t sect
 	put_unaligned_be32(0, range + 12);
 }
 
-/* Returns the length of the parameter list, which follows the command in its IU. */
+/*
+ * Returns the length of the parameter list, which follows the command in its IU, or 0 if the request
+ * has too many ranges.
+ *
+ * The ranges are those of the bios. The queue's present limit does not show how the request was
+ * merged: the request may have waited while the limit changed. If the target no longer accepts this
+ * number of ranges, it rejects the command.
+ */
 static u32 wss_build_unmap(struct wss_volume *vol, struct request *rq, struct wss_slot *slot)
 {
 	struct wss_srp_cmd *cmd = slot->cmd.data;
 	u8 *list = slot->cmd.data + WSS_SRP_IMM_DATA_OFFSET;
-	u8 *range = list + 8;
+	u8 *range = NULL;
+	sector_t begin = 0;
+	sector_t end = 0;
 	u32 count = 0;
 	struct bio *bio;
 
-	/*
-	 * With a maximum of one range the block layer merges contiguous bios and counts them as
-	 * one.
-	 */
-	if (queue_max_discard_segments(rq->q) == 1) {
-		wss_put_range(vol, range, blk_rq_pos(rq), blk_rq_bytes(rq));
-		count = 1;
-	} else {
-		__rq_for_each_bio(bio, rq) {
+	__rq_for_each_bio(bio, rq) {
+		/* Where a target accepts only one range, the request may have any number of bios. */
+		if (!count || bio->bi_iter.bi_sector != end) {
 			if (WARN_ON_ONCE(count == WSS_MAX_UNMAP_RANGES))
 				return 0;
-			wss_put_range(vol, range + 16 * count++, bio->bi_iter.bi_sector, bio->bi_iter.bi_size);
+			begin = bio->bi_iter.bi_sector;
+			range = list + 8 + 16 * count++;
 		}
+		end = bio_end_sector(bio);
+		wss_put_range(vol, range, begin, (end - begin) << SECTOR_SHIFT);
 	}
 	put_unaligned_be16(count * 16 + 6, list);
 	put_unaligned_be16(count * 16, list + 2);

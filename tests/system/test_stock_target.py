@@ -103,6 +103,31 @@ def test_driver_applies_changed_limits_of_a_stock_unit(vm: Vm, target: StockTarg
         assert driver.counters()["errors"] == 0
 
 
+def test_waiting_discard_of_two_ranges_never_becomes_one_range_that_covers_both(vm: Vm, target: StockTarget) -> None:
+    """A discard of a dm device with two segments becomes one request, which waits while the session recovers. When it is sent, the
+    target accepts only one range per UNMAP."""
+    target.set("b", "max_unmap_block_desc_count", 16)
+    with loaded(vm) as driver:
+        device = mapped(driver, target, 1, "fast_io_fail_tmo=off")
+        vm.run(f"dd if=/dev/urandom of={device} bs=1M count=1 oflag=direct status=none; sync {device}; head -c 1M {device} > /tmp/written")
+        reject = "/sys/module/wss/parameters/force_reject"
+        vm.run(f"echo 1 > {reject}; echo 1 > {SESSION}/reset")
+        driver.wait_for_state("recovering")
+        vm.run(f"modprobe dm-mod; printf '0 128 linear {device} 0\n128 128 linear {device} 1024\n' | dmsetup create --noudevsync two")
+        both = "/dev/" + vm.run("dmsetup info -c --noheadings -o blkdevname two").stdout.strip()
+        discard = vm.start(f"python3 -c 'import fcntl, struct; fcntl.ioctl(open(\"{both}\", \"wb\", 0), 0x1277, struct.pack(\"QQ\", 0, 128 << 10))'")
+        merges = f"awk '{{print $13}}' /sys/block/{device.removeprefix('/dev/')}/stat"
+        wait_until(lambda: vm.run(merges).stdout.strip() == "1", "the discard is one request", 20)
+        target.set("b", "max_unmap_block_desc_count", 1)
+        vm.run(f"echo 0 > {reject}")
+        driver.wait_for_state("live")
+        discard.wait(30)
+        vm.run("dmsetup remove --noudevsync --retry two")
+        vm.run(f"cmp -n 1048576 {device} /tmp/written && rm /tmp/written")
+        assert driver.counters()["errors"] == 1, "the target refuses two ranges"
+        vm.run(f"blkdiscard -l 64k {device} && cmp -n 65536 {device} /dev/zero")
+
+
 def test_driver_sends_no_second_write_same_to_a_stock_unit_that_refuses_it(vm: Vm, target: StockTarget) -> None:
     target.set("b", "max_write_same_len", 0)  # LIO reports no limit and refuses every WRITE SAME
     with loaded(vm) as driver:
