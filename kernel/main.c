@@ -124,12 +124,12 @@ static int __init wss_init(void)
 	if (target || volume) {
 		ret = wss_map_from_parameters();
 		if (ret)
-			goto unmap_all;
+			goto await_volumes;
 	}
 	return 0;
 
-unmap_all:
-	wss_unmap_all();
+await_volumes:
+	/* The map has undone itself, and there is no other (map_store()). */
 	wss_volumes_await();
 	wss_power_exit();
 exit_devices:

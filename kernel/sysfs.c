@@ -39,6 +39,9 @@ static ssize_t map_store(WSS_CLASS_CONST struct class *class,
 
 	if (!copy) {
 		ret = wss_fail(&err, -ENOMEM, "%s", wss_reason(ENOMEM));
+	} else if (READ_ONCE(THIS_MODULE->state) == MODULE_STATE_COMING) {
+		/* If the map of the module's parameters fails, the module goes, and all disks with it. */
+		ret = wss_fail(&err, -EAGAIN, "the module is still being loaded: try again");
 	} else {
 		wss_default_options(&opts);
 		ret = wss_parse_options(copy, &opts, &err);
