@@ -9,7 +9,8 @@
  */
 #include <linux/debugfs.h>
 #include <linux/idr.h>
-#include <linux/random.h>
+#include <linux/once.h>
+#include <linux/siphash.h>
 #include <linux/slab.h>
 #include <net/net_namespace.h>
 
@@ -17,6 +18,37 @@
 #include "wss.h"
 
 static DEFINE_IDA(wss_session_ida);
+
+static u64 wss_hash_options(const struct wss_options *opts, const siphash_key_t *key)
+{
+	const u64 parts[] = {
+		siphash(&opts->target, sizeof(opts->target), key),
+		siphash(opts->initiator, strlen(opts->initiator), key),
+		siphash(opts->target_name, strlen(opts->target_name), key),
+		opts->id_ext,
+		opts->ioc_guid,
+		(uintptr_t)opts->net,
+	};
+
+	return siphash(parts, sizeof(parts), key);
+}
+
+/*
+ * Sets the initiator port id. The target ends the former session of an id, its writes included,
+ * before it accepts a login with this id. So a session that replaces an earlier one has the id of
+ * that one, even after an unmap or after dev_loss_tmo. Sessions that may exist at the same time,
+ * such as those of two addresses of one target, have different ids: the id is derived from all values
+ * that wss_session_find() compares. It differs from those of other machines because the keys are
+ * random.
+ */
+static void wss_set_port_id(struct wss_session *sess)
+{
+	static siphash_key_t keys[2];
+
+	get_random_once(keys, sizeof(keys));
+	put_unaligned_be64(wss_hash_options(&sess->opts, &keys[0]), sess->initiator_port_id);
+	put_unaligned_be64(wss_hash_options(&sess->opts, &keys[1]), sess->initiator_port_id + 8);
+}
 
 /**
  * wss_session_free - free a session after its last reference
@@ -56,7 +88,7 @@ static void wss_session_init(struct wss_session *sess, const struct wss_options 
 	sess->state = WSS_CONNECTING;
 	sess->patience_ms = WSS_ADMIN_TIMEOUT_MS;
 	sess->net = get_net(opts->net);
-	get_random_bytes(sess->initiator_port_id, sizeof(sess->initiator_port_id));
+	wss_set_port_id(sess);
 	spin_lock_init(&sess->lock);
 	init_waitqueue_head(&sess->wait);
 	mutex_init(&sess->map_mutex);
@@ -123,7 +155,8 @@ struct wss_session *wss_session_alloc(const struct wss_options *opts)
 
 /**
  * wss_session_stop - end a session's connection and all its work
- * @sess: the session; its requests fail from now on, and the target no longer executes them
+ * @sess: the session; its requests fail from now on. Writes that the target has begun may still take
+ *	effect, until a session with the same port id is logged in
  *
  * If the session is live, the driver sends SRP_I_LOGOUT, so that the target does not treat the end
  * as a failure.
