@@ -21,6 +21,10 @@ unsigned int wss_force_sense = 0x020b0000;
 module_param_named(force_sense, wss_force_sense, uint, 0644);
 MODULE_PARM_DESC(force_sense, "SAM status, sense key, ASC and ASCQ of force_error, a byte each (0x020b0000)");
 
+bool wss_force_deferred;
+module_param_named(force_deferred, wss_force_deferred, bool, 0644);
+MODULE_PARM_DESC(force_deferred, "force_error returns deferred sense, which reports the failure of an earlier command");
+
 unsigned int wss_force_channels;
 module_param_named(force_channels, wss_force_channels, uint, 0644);
 MODULE_PARM_DESC(force_channels, "simulate a target that accepts at most this many channels; 0: no limit");

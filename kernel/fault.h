@@ -37,6 +37,7 @@ enum wss_fault { WSS_FAULTS(WSS_FAULT_ENUM) WSS_FAULT_KINDS };
 DECLARE_STATIC_KEY_FALSE(wss_faults_on);
 extern unsigned int wss_force_delay_ms;
 extern unsigned int wss_force_sense;
+extern bool wss_force_deferred;
 extern unsigned int wss_force_channels;
 extern unsigned int wss_force_credits;
 extern bool wss_force_no_inline;

@@ -69,6 +69,26 @@ static bool wss_fault_silence(struct wss_slot *slot)
 	return true;
 }
 
+/* Stores the sense data of a response. */
+static void wss_take_sense(struct wss_slot *slot, const u8 *data, u32 len)
+{
+	const struct wss_srp_cmd *cmd = slot->cmd.data;
+
+	if (wss_parse_sense(data, len, &slot->sense) && cmd->opcode == WSS_SRP_CMD)
+		wss_volume_lose_write(slot->chan->sess, cmd->lun);
+}
+
+static void wss_fault_sense(struct wss_slot *slot)
+{
+	const struct wss_sense forced = wss_forced_sense();
+	u8 data[14] = { wss_force_deferred ? 0x71 : 0x70, 0, forced.key };
+
+	data[12] = forced.asc;
+	data[13] = forced.ascq;
+	slot->sense = (struct wss_sense){ .status = forced.status };
+	wss_take_sense(slot, data, sizeof(data));
+}
+
 /* Returns true if the response must be processed later, or not at all. */
 static bool wss_fault_answer(struct wss_slot *slot)
 {
@@ -89,7 +109,7 @@ static bool wss_fault_answer(struct wss_slot *slot)
 	}
 	if (wss_fault(error)) {
 		wss_stat_inc(chan->sess, faults);
-		slot->sense = wss_forced_sense();
+		wss_fault_sense(slot);
 	}
 	return false;
 }
@@ -215,7 +235,7 @@ static bool wss_parse_rsp(struct wss_slot *slot, const struct wss_srp_rsp *rsp, 
 	else if (resp_len)
 		slot->error = BLK_STS_IOERR;
 	if (sense_len)
-		wss_parse_sense((const u8 *)(rsp + 1) + resp_len, sense_len, &slot->sense);
+		wss_take_sense(slot, (const u8 *)(rsp + 1) + resp_len, sense_len);
 	if (rsp->flags & (WSS_SRP_RSP_FLAG_DOOVER | WSS_SRP_RSP_FLAG_DIOVER |
 			  WSS_SRP_RSP_FLAG_DOUNDER | WSS_SRP_RSP_FLAG_DIUNDER)) {
 		bool in = rsp->flags & (WSS_SRP_RSP_FLAG_DIUNDER | WSS_SRP_RSP_FLAG_DIOVER);

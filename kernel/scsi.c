@@ -121,13 +121,18 @@ blk_status_t wss_build_command(struct wss_volume *vol, struct request *rq, struc
  * Deferred sense (71h, 73h) concerns an earlier command. The command with whose status it was
  * returned was not executed, whatever the key is (SPC-4, 4.5.7). The result is ABORTED COMMAND,
  * after which the command is sent again.
+ *
+ * Return: true if the target reports that an earlier command, which had ended with GOOD, has failed.
  */
-void wss_parse_sense(const u8 *data, u32 len, struct wss_sense *sense)
+bool wss_parse_sense(const u8 *data, u32 len, struct wss_sense *sense)
 {
 	u8 code = len ? data[0] & 0x7f : 0;
+	u8 deferred = 0;
 
 	if (code == 0x71 || code == 0x73) {
 		sense->key = WSS_KEY_ABORTED;
+		if (len > 2)
+			deferred = data[code == 0x71 ? 2 : 1] & 0xf;
 	} else if (code == 0x72) {
 		sense->key = len > 1 ? data[1] & 0xf : 0;
 		sense->asc = len > 2 ? data[2] : 0;
@@ -137,6 +142,7 @@ void wss_parse_sense(const u8 *data, u32 len, struct wss_sense *sense)
 		sense->asc = len > 12 ? data[12] : 0;
 		sense->ascq = len > 13 ? data[13] : 0;
 	}
+	return deferred > WSS_KEY_RECOVERED;
 }
 
 /* Matches any value, in the table below. */

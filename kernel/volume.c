@@ -504,3 +504,26 @@ void wss_volumes_lose_cache(struct wss_session *sess)
 	}
 	mutex_unlock(&sess->mutex);
 }
+
+/**
+ * wss_volume_lose_write - mark a volume, because the target reports that an earlier command failed
+ * @sess: the session
+ * @lun: of the volume; its next flush fails
+ *
+ * Context: any.
+ */
+void wss_volume_lose_write(struct wss_session *sess, const u8 lun[8])
+{
+	struct wss_volume *vol;
+	unsigned long flags;
+
+	spin_lock_irqsave(&sess->lock, flags);
+	list_for_each_entry(vol, &sess->volumes, node) {
+		if (memcmp(vol->id.lun, lun, sizeof(vol->id.lun)))
+			continue;
+		wss_warn_rl(sess, "/dev/%s: the target reports that an earlier command failed%s",
+			    vol->disk->disk_name, vol->limits.write_cache ? "; the next flush fails" : "");
+		WRITE_ONCE(vol->lost, true);
+	}
+	spin_unlock_irqrestore(&sess->lock, flags);
+}

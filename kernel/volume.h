@@ -87,7 +87,7 @@ struct wss_volume {
 	enum wss_volume_state state;	/* also read without a lock */
 	unsigned long absent_since;	/* jiffies; start of the state while unsure or absent */
 	bool unflushed;			/* a completed write is not yet covered by a flush */
-	bool lost;			/* such a write may be lost: the next flush must fail */
+	bool lost;			/* an acknowledged write may be lost: the next flush must fail */
 	bool quiesced;			/* under sess->mutex */
 	spinlock_t open_lock;		/* protects the next two */
 	unsigned int openers;
@@ -147,7 +147,7 @@ int wss_identify(struct wss_session *sess, const u8 lun[8], struct wss_lun_id *i
 /* scsi.c */
 blk_status_t wss_build_command(struct wss_volume *vol, struct request *rq, struct wss_slot *slot,
 			       u32 *inline_bytes);
-void wss_parse_sense(const u8 *data, u32 len, struct wss_sense *sense);
+bool wss_parse_sense(const u8 *data, u32 len, struct wss_sense *sense);
 enum wss_disposition { WSS_END, WSS_RETRY_NOW, WSS_RETRY_LATER };
 /*
  * What sense data reports about the target's units: nothing, a change that the driver must follow,
@@ -162,6 +162,7 @@ extern const struct pr_ops wss_pr_ops;
 
 /* volume.c */
 void wss_volumes_lose_cache(struct wss_session *sess);
+void wss_volume_lose_write(struct wss_session *sess, const u8 lun[8]);
 struct wss_volume *wss_volume_create(struct wss_session *sess, const struct wss_lun_id *id,
 				     int changes, struct wss_error *err);
 int wss_volume_claim(struct wss_volume *vol, bool force, struct wss_error *err);
