@@ -19,6 +19,13 @@
 #include "trace.h"
 #include "wss.h"
 
+/*
+ * Status of a flush that reports lost writes; no other request ends with it before it is sent.
+ * dm-multipath treats it as an error of the target. It would repeat a flush that ended with
+ * BLK_STS_IOERR on another path, where the flush succeeds.
+ */
+#define WSS_STS_LOST BLK_STS_TARGET
+
 struct wss_chain {
 	struct wss_slot *first;
 	struct wss_slot *last;
@@ -254,7 +261,7 @@ static blk_status_t wss_prepare(struct wss_queue *queue, struct request *rq, str
 	if (unlikely(status))
 		return status;
 	if (unlikely(req_op(rq) == REQ_OP_FLUSH && READ_ONCE(vol->lost)))
-		return BLK_STS_IOERR;
+		return WSS_STS_LOST;
 	chan = queue->chan;
 	slot = queue->slots + rq->tag;
 	if (unlikely(!wss_take_credit(chan)))
@@ -470,7 +477,7 @@ blk_status_t wss_queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_mq_queue_
 		if (status != BLK_STS_RESOURCE)
 			wss_stat_inc(vol->sess, errors);
 		/* The failed flush has reported the loss. */
-		if (req_op(bd->rq) == REQ_OP_FLUSH && status == BLK_STS_IOERR)
+		if (status == WSS_STS_LOST)
 			WRITE_ONCE(vol->lost, false);
 		return status;
 	}

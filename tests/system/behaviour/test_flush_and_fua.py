@@ -29,5 +29,18 @@ def write_and_lose(rig: Rig, written: str, device: str) -> None:
 def test_one_flush_fails_after_the_target_has_reported_that_an_earlier_write_failed(rig: Rig) -> None:
     device = rig.map("file")
     write_and_lose(rig, device, device)
-    assert not rig.vm.run(f"sync {device}", check=False).ok
+    assert "Remote I/O error" in rig.vm.run(f"sync {device}", check=False).stderr
     rig.vm.run(f"sync {device}")
+
+
+def test_multipath_does_not_repeat_a_flush_that_reports_lost_writes_on_another_path(rig: Rig) -> None:
+    first, second = rig.map("file"), rig.map("file", "id_ext=0000000000000002")
+    groups = " ".join(f"round-robin 0 1 1 {path} 1" for path in (first, second))  # the second one is used if the first fails
+    rig.vm.run(f"modprobe dm-round-robin && dmsetup create --noudevsync paths --table \"0 $(blockdev --getsz {first}) multipath 0 0 2 1 {groups}\"")
+    try:
+        both = "/dev/" + rig.vm.run("dmsetup info -c --noheadings -o blkdevname paths").stdout.strip()
+        write_and_lose(rig, both, first)
+        assert "Remote I/O error" in rig.vm.run(f"sync {both}", check=False).stderr
+        rig.vm.run(f"sync {both}")
+    finally:
+        rig.vm.run("dmsetup remove --noudevsync --retry paths")
