@@ -171,15 +171,15 @@ void wss_session_unquiesce(struct wss_session *sess)
 
 /*
  * Kills the volumes that are being unmapped. The unmap waits for their requests, but must not wait
- * for the target.
+ * for the target. Requests of volumes that are dead already must not wait for it either.
  */
-static void wss_release_removed(struct wss_session *sess)
+static void wss_release_dead(struct wss_session *sess)
 {
 	struct wss_volume *vol;
 
 	mutex_lock(&sess->mutex);
 	list_for_each_entry(vol, &sess->volumes, node) {
-		if (READ_ONCE(vol->removing))
+		if (READ_ONCE(vol->removing) || vol->state == WSS_VOLUME_DEAD)
 			wss_volume_kill(vol);
 	}
 	mutex_unlock(&sess->mutex);
@@ -217,7 +217,7 @@ static void wss_tear_down(struct wss_session *sess)
 	if (READ_ONCE(sess->fail_fast))
 		wss_session_unquiesce(sess);
 	wss_chans_stop(sess);
-	wss_release_removed(sess);
+	wss_release_dead(sess);
 }
 
 /*

@@ -467,7 +467,7 @@ void wss_volume_remove(struct wss_volume *vol, bool force)
 	mutex_lock(&sess->mutex);
 	/*
 	 * From here on recovery fails this volume's requests without waiting
-	 * (wss_release_removed()).
+	 * (wss_release_dead()).
 	 */
 	if (force)
 		wss_volume_force(vol);
