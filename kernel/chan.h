@@ -127,6 +127,7 @@ struct wss_chan {
 
 	/* Written by submitters. */
 	atomic_t credits ____cacheline_aligned_in_smp;
+	unsigned long starved_since; /* jiffies when a request found no credit; 0: credits have come back since */
 	u32 sends;		    /* deliberately unlocked: only spaces out signalled SENDs */
 	spinlock_t pending_lock;    /* protects the next two */
 	struct wss_slot *pending_first;

@@ -46,8 +46,12 @@ static void wss_retry_afresh(struct request *rq)
 	pdu->busy = 0;
 }
 
-/* Time that all retries of a request may take. */
-static unsigned long wss_total_time(const struct request *rq)
+/**
+ * wss_total_time - time that all retries of a request may take
+ * @rq: the request
+ * Return: the time in jiffies.
+ */
+unsigned long wss_total_time(const struct request *rq)
 {
 	/* Once started for the first time, a request has its own timeout. */
 	return (WSS_MAX_RETRIES + 1) * (unsigned long)(rq->timeout ?: rq->q->rq_timeout);

@@ -28,6 +28,7 @@
 	X(reject, "the target refuses a channel")                                           \
 	X(tamper, "a command is damaged in transit: the target rejects it and ends the connection")   \
 	X(stale, "the peer sends the epoch of an earlier login: the login is refused")      \
+	X(withhold, "an answer returns no credits")                                        \
 	X(poll, "a poll of a completion queue is interrupted, for force_delay_ms")          \
 	X(event, "an event of the connection manager is delayed by force_delay_ms")
 

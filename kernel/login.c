@@ -141,6 +141,7 @@ int wss_take_grants(struct wss_chan *chan, const struct wss_srp_login_rsp *rsp)
 	 */
 	chan->reserved = min_t(u32, WSS_CONTROL_SLOTS, (chan->granted + 1) / 2);
 	atomic_set(&chan->credits, chan->granted - chan->reserved);
+	WRITE_ONCE(chan->starved_since, 0);
 	chan->max_imm = 0;
 	if ((rsp->rsp_flags & WSS_SRP_LOGIN_RSP_IMMED_SUPP) && iu_len > WSS_SRP_IMM_DATA_OFFSET)
 		chan->max_imm = min(iu_len - WSS_SRP_IMM_DATA_OFFSET, chan->sess->request_imm);

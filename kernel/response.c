@@ -15,8 +15,11 @@ static void wss_give_credits(struct wss_chan *chan, s32 delta)
 		wss_chan_protocol_error(chan, "the target returned more credits than exist");
 		return;
 	}
-	if (likely(delta))
-		atomic_add(delta, &chan->credits);
+	if (unlikely(!delta) || wss_fault(withhold))
+		return;
+	atomic_add(delta, &chan->credits);
+	if (unlikely(READ_ONCE(chan->starved_since)))
+		WRITE_ONCE(chan->starved_since, 0);
 }
 
 /*

@@ -254,6 +254,7 @@ void wss_slot_put(struct wss_slot *slot, struct io_comp_batch *iob);
 bool wss_slot_reclaim(struct wss_slot *slot, u64 tag);
 void wss_admin_finish(struct wss_slot *slot);
 bool wss_retry_busy(struct request *rq);
+unsigned long wss_total_time(const struct request *rq);
 void wss_note_unflushed(const struct request *rq);
 
 /* abort.c */

@@ -71,11 +71,27 @@ void wss_slot_start(struct wss_slot *slot, struct request *rq, int pending)
 	smp_store_release(&slot->live, slot->tag);
 }
 
-static bool wss_take_credit(struct wss_chan *chan)
+/*
+ * A request without a credit has not started, so blk-mq has no timer for it. If no credit comes back
+ * for as long as the retries of a request may take, end the connection: commands that hang have been
+ * aborted by then, which returns their credits.
+ */
+static void wss_no_credit(struct wss_chan *chan, const struct request *rq)
+{
+	unsigned long since = READ_ONCE(chan->starved_since);
+
+	if (!since)
+		WRITE_ONCE(chan->starved_since, jiffies | 1);
+	else if (time_after(jiffies, since + wss_total_time(rq)))
+		wss_session_error(chan->sess, "the target returns no credits");
+}
+
+static bool wss_take_credit(struct wss_chan *chan, const struct request *rq)
 {
 	if (likely(atomic_dec_return(&chan->credits) >= 0))
 		return true;
 	atomic_inc(&chan->credits);
+	wss_no_credit(chan, rq);
 	return false;
 }
 
@@ -264,7 +280,7 @@ static blk_status_t wss_prepare(struct wss_queue *queue, struct request *rq, str
 		return WSS_STS_LOST;
 	chan = queue->chan;
 	slot = queue->slots + rq->tag;
-	if (unlikely(!wss_take_credit(chan)))
+	if (unlikely(!wss_take_credit(chan, rq)))
 		return BLK_STS_RESOURCE;
 
 	wss_note_begin(slot, rq);

@@ -36,3 +36,15 @@ def test_driver_refuses_a_target_that_grants_a_single_credit(rig: Rig) -> None:
     rig.set("force_credits", 1)
     result = rig.vm.run(f"wssctl map rdma://{rig.target.address} a", check=False)
     assert result.status != 0 and "grants 1 credit per channel, the driver needs at least 2" in result.stderr, result.stderr
+
+
+def test_driver_ends_the_connection_to_a_target_that_returns_no_credits(rig: Rig) -> None:
+    device = rig.map("a", "queues=1 queue_depth=2 reconnect_delay=1")
+    rig.io_timeout(device, 500)
+    rig.set("force_withhold", 1)
+    reader = rig.vm.start(f"dd if={device} of=/dev/null bs=4k count=20 iflag=direct")
+    rig.driver.wait_for_state("recovering", 30)
+    assert rig.last_error() == "the target returns no credits"
+    rig.set("force_withhold", 0)
+    assert reader.wait(30).status == 0, reader.stderr
+    rig.assert_no_error()
