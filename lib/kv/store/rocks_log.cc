@@ -322,11 +322,10 @@ Code RocksLog::write(const std::deque<Queued>& batches) {
     if (options_.sync) syncs_.fetch_add(1, std::memory_order_relaxed);
     const rocksdb::Status written = database_->Write(how, &all);
     if (!written.ok())
-        log::error(
-            "key-value data in {} cannot be written: {}; all writes are refused until this program is "
-            "restarted{}",
-            options_.path, written.ToString(),
-            written.IsNoSpace() ? "; make room there first (df -h, df -i)" : "");
+        log::error("key-value data in {} cannot be written: {}; {} until this program is restarted{}",
+                   options_.path, written.ToString(),
+                   options_.fresh ? "no more values leave memory" : "all writes are refused",
+                   written.IsNoSpace() ? "; make room there first (df -h, df -i)" : "");
     return code_of(written);
 }
 
