@@ -166,7 +166,12 @@ void Commands::leave_lines(CacheCommand& command) noexcept {
 // ---- Endings ---------------------------------------------------------------------------------------------
 
 // Notifies the owner. The command leaves its lines here or, if a fill continues, in finish_part().
-void Commands::end(CacheCommand& command, const CacheOutcome& outcome) noexcept {
+//
+// When the target has left its engines, the next start finds dirty lines in them. A read may lack their data,
+// and their data will overwrite that of a write. So the initiator repeats the command to the next target.
+void Commands::end(CacheCommand& command, const CacheOutcome& how) noexcept {
+    const bool is_late = life_.leaving() && how.kind == CacheOutcome::Kind::kGood;
+    const CacheOutcome outcome = is_late ? CacheOutcome{.kind = CacheOutcome::Kind::kBusy} : how;
     command.outcome = outcome;
     const bool filling = command.phase == CacheCommand::Phase::kFill;
     if (!filling) finish_part(command);
@@ -195,6 +200,8 @@ void Commands::finish_part(CacheCommand& command) noexcept {
 }
 
 void Commands::refuse(CacheCommand& command) noexcept {
+    // The target closes its volumes when it stops. The next target has them.
+    if (life_.leaving()) return end_unbegun(command, {.kind = CacheOutcome::Kind::kBusy});
     end_unbegun(command, {.kind = CacheOutcome::Kind::kStorageFailed,
                           .error = ENXIO,
                           .io_op = command.is_write ? io::Op::kWrite : io::Op::kRead,

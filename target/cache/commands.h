@@ -17,6 +17,7 @@
 #include "target/cache/cache_command.h"
 #include "target/cache/clients.h"
 #include "target/cache/command_pool.h"
+#include "target/cache/life.h"
 #include "target/cache/lines.h"
 #include "target/cache/storage_nodes.h"
 
@@ -24,12 +25,14 @@ namespace wss::cache {
 
 class Commands {
   public:
-    Commands(Lines& lines, EngineSet& engines, StorageNodes& nodes, reactor::Reactor& reactor)
+    Commands(Lines& lines, EngineSet& engines, StorageNodes& nodes, const Life& life,
+             reactor::Reactor& reactor)
         : lines_(lines),
           index_(lines.index()),
           geometry_(lines.geometry()),
           engines_(engines),
           nodes_(nodes),
+          life_(life),
           reactor_(reactor) {}
     // `paths`: the same for all commands.
     void prepare(uint32_t commands, uint32_t lines_per_command, const CommandPaths& paths);
@@ -65,7 +68,8 @@ class Commands {
     void resume_lines(CacheCommand& command) noexcept;
 
     // ---- Endings
-    void end(CacheCommand& command, const CacheOutcome& outcome) noexcept;
+    // No command succeeds when the target has left its engines.
+    void end(CacheCommand& command, const CacheOutcome& how) noexcept;
     // Ends a command that has not begun.
     void end_unbegun(CacheCommand& command, const CacheOutcome& outcome) noexcept;
     // Ends a command that has not begun, because its volume is being removed.
@@ -108,6 +112,7 @@ class Commands {
     const LineGeometry geometry_;
     EngineSet& engines_;
     StorageNodes& nodes_;
+    const Life& life_;
     reactor::Reactor& reactor_;
     CommandPaths paths_;
     uint32_t lines_per_command_ = 0;

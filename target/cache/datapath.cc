@@ -9,7 +9,7 @@ Datapath::Datapath(const Uses& uses, reactor::Reactor& reactor)
       recovery_(uses.recovery),
       life_(uses.life),
       reactor_(reactor),
-      commands_(uses.lines, uses.engines, uses.nodes, reactor),
+      commands_(uses.lines, uses.engines, uses.nodes, uses.life, reactor),
       reads_(commands_, uses.lines, uses.engines, uses.nodes, uses.losses, uses.life),
       writes_(commands_, uses.lines, uses.engines, uses.nodes, uses.members, uses.losses, uses.single,
               reactor),

@@ -478,9 +478,9 @@ void Destager::fail_flushes() noexcept {
 }
 
 void Destager::flush(CachedVolume& volume, std::function<void(int error)> done, Asker asker, bool holds) {
+    if (uses_.life.leaving()) return done(EBUSY);
     Gate::Holder place = volume.gate.enter();
     if (!place) return done(ENXIO);
-    if (uses_.life.leaving()) return done(EBUSY);
     if (uses_.recovery.waits(volume))
         return uses_.recovery.when_over(volume, [this, &volume, done = std::move(done), asker, holds] {
             flush(volume, done, asker, holds);

@@ -5,7 +5,8 @@
 //
 //   kEndingWaits  the target stops: commands that wait for recovery or for engines end with BUSY
 //   kStopping     dirty lines are being destaged, no engine joins
-//   kLeaving      destaging has ended; the links to the engines are being closed
+//   kLeaving      destaging has ended; the links to the engines are being closed. Commands that are still
+//                 unanswered, because storage is slow, end with BUSY
 //   kStopped      the cache may be destroyed
 //
 // VolumeControl (kEndingWaits) and Shutdown set the state. The other owners read it.

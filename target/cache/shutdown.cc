@@ -15,7 +15,15 @@ void Shutdown::begin(Nanoseconds home_max, LastSave last, Done done) {
     uses_.admission.close_ports();
     uses_.admission.tick();
     uses_.volumes.end_waits();
-    uses_.volumes.destage_all([this](Status home) { leave_engines(std::move(home)); });
+    destage();
+}
+
+// Commands that were unanswered when destaging began may have made lines dirty since.
+void Shutdown::destage() {
+    uses_.volumes.destage_all([this](Status home) {
+        const bool again = home.is_ok() && uses_.volumes.any_dirty();
+        again ? destage() : leave_engines(std::move(home));
+    });
 }
 
 void Shutdown::leave_engines(Status home) {

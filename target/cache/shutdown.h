@@ -42,6 +42,7 @@ class Shutdown {
     }
 
   private:
+    void destage();
     void leave_engines(Status home);
     void check();
 

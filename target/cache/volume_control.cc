@@ -336,7 +336,7 @@ bool VolumeControl::freeze(CachedVolume& volume, Stretch range, Frozen use,
 // nothing, so that a discard works while the storage is full.
 void VolumeControl::destage_range(CachedVolume& volume, Stretch range, std::function<void(int error)> done,
                                   Asker asker) {
-    const bool known = range.length > 0 && !uses_.recovery.holds(volume) &&
+    const bool known = range.length > 0 && !uses_.recovery.holds(volume) && !uses_.life.leaving() &&
                        !uses_.members.now().lost.any_of(volume.wwid) && !volume.removed();
     if (!known) return uses_.destager.flush(volume, std::move(done), asker, true);
     auto dirty = std::make_shared<bool>(false);
@@ -345,9 +345,9 @@ void VolumeControl::destage_range(CachedVolume& volume, Stretch range, std::func
         ended();
     };
     auto looked = [this, &volume, dirty, asker, done = std::move(done)] {
-        // The walk did not visit a dirty line that was lost in the meantime. If that line returned, it would
-        // be destaged over later writes.
-        const bool needed = *dirty || uses_.members.now().lost.any_of(volume.wwid);
+        // The walk did not visit a dirty line that was lost, or left in the engines, in the meantime. If that
+        // line returned, it would be destaged over later writes.
+        const bool needed = *dirty || uses_.members.now().lost.any_of(volume.wwid) || uses_.life.leaving();
         needed ? uses_.destager.flush(volume, done, asker, true) : done(volume.removed() ? ENXIO : 0);
     };
     if (uses_.lines.index().dirty_lines(volume.number) == 0) return looked();
@@ -374,6 +374,12 @@ void VolumeControl::destage_all(std::function<void(Status)> done) {
         destage(volume, one);
     }
     one(Status::ok());
+}
+
+bool VolumeControl::any_dirty() const {
+    for (const CachedVolume& volume : uses_.volumes.open())
+        if (uses_.lines.index().dirty_lines(volume.number) > 0) return true;
+    return false;
 }
 
 void VolumeControl::destage(CachedVolume& volume, std::function<void(Status)> done) {

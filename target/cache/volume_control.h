@@ -76,6 +76,7 @@ class VolumeControl final : public MembersObserver, public RecoveryObserver {
     void thaw(CachedVolume& volume) noexcept;
     // Destages the dirty lines of open volumes. The error names those that are left.
     void destage_all(std::function<void(Status)> done);
+    bool any_dirty() const;
     // An operator's command: destages the data in engines, of one volume, or of all volumes if `name` is
     // empty. Fails if engines hold, or may hold, data that could not be destaged.
     void drain(const std::string& name, std::function<void(Status)> done);

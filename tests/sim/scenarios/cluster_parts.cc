@@ -159,13 +159,20 @@ void ClusterTarget::drop_contents(const std::string& name, bool give_up_dirty,
 }
 
 // The order is that of the daemon: sessions, then the cache, then the volumes.
-void ClusterTarget::stop(Nanoseconds home_max) {
-    service_->stop([this, home_max] {
-        cache_->stop(home_max, cache::LastSave::kYes, [this](const Status& home, const Status& saved) {
-            cache_stopped_ = saved ? home : saved;
-            before_close();
-            volumes_->close_all_async([this](Status) { stopped_ = true; });
-        });
+void ClusterTarget::stop(Nanoseconds home_max, Nanoseconds drain_max) {
+    service_->stop([this, home_max] { stop_cache(home_max); });
+    if (drain_max == kNever) return;
+    node_.world().schedule_in(drain_max, [this, home_max, &node = node_, incarnation = node_.incarnation()] {
+        if (node.alive() && node.incarnation() == incarnation) stop_cache(home_max);
+    });
+}
+
+void ClusterTarget::stop_cache(Nanoseconds home_max) {
+    if (std::exchange(stopping_cache_, true)) return;
+    cache_->stop(home_max, cache::LastSave::kYes, [this](const Status& home, const Status& saved) {
+        cache_stopped_ = saved ? home : saved;
+        before_close();
+        volumes_->close_all_async([this](Status) { stopped_ = true; });
     });
 }
 

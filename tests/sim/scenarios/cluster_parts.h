@@ -48,9 +48,10 @@ class ClusterTarget {
 
     // Delays the end of the start, as if the volumes took this long to open.
     void open_slowly(Nanoseconds how_long) { opening_ = how_long; }
-    // start() and stop() only begin; the world must be stepped until they end.
+    // start() and stop() only begin; the world must be stepped until they end. The cache stops when no
+    // command is unanswered, or after `drain_max`.
     void start();
-    void stop(Nanoseconds home_max = from_s(60));
+    void stop(Nanoseconds home_max = from_s(60), Nanoseconds drain_max = kNever);
     // Creates a volume in addition to "disk", on a disk of its own; the target must have started. `backend`
     // is the backend's name, for one storage under two volume names; if it is empty, `name` is used.
     void create_volume(const std::string& name, io::SimDisk& disk, std::function<void(Status)> done,
@@ -73,6 +74,7 @@ class ClusterTarget {
     Status create();
     void volume_created(const Status& status);
     void listen();
+    void stop_cache(Nanoseconds home_max);
 
     Node& node_;
     io::SimDevice& disk_;
@@ -90,7 +92,7 @@ class ClusterTarget {
     std::unique_ptr<volume::VolumeSet> volumes_;
     std::unique_ptr<block::Service> service_;
     Nanoseconds opening_{};
-    bool started_ = false, stopped_ = false;
+    bool started_ = false, stopping_cache_ = false, stopped_ = false;
     Status status_, cache_stopped_;
 };
 

@@ -122,5 +122,61 @@ TEST_F(ClusterStop, keeps_the_record_of_only_copies_until_the_process_ends) {
     EXPECT_EQ(a_.client->last_outcome(), Outcome::kOk);
 }
 
+// The target stops although commands are unanswered, because slow storage delays them: the time for commands
+// in flight has expired, and then the time for dirty lines.
+class ClusterStopWithUnansweredCommands : public ClusterStop {
+  protected:
+    void delay(Nanoseconds latency) { a_.faults.latency_min = a_.faults.latency_max = latency; }
+    void begin(Operation operation, uint64_t first, uint64_t count) {
+        ASSERT_TRUE(a_.client->begin(operation, first, count));
+        world_.run_for(from_ms(100));
+    }
+    void restart_and_complete() {
+        delay(from_ms(1));
+        restart_target();
+        create("a", a_);
+        ASSERT_TRUE(until([&] { return recovered() && a_.client->under_way() == 0; }));
+        EXPECT_EQ(a_.shared.failed, 0u);
+    }
+};
+
+TEST_F(ClusterStopWithUnansweredCommands, answers_none_of_them_without_the_engines) {
+    ASSERT_EQ(run(a_, Operation::kWrite, 4 * kLine), Outcome::kOk);
+    delay(from_ms(1800));
+    begin(Operation::kRead, kLine - 8, 16);  // dirty data, and data that no engine has
+    delay(from_ms(50));
+    begin(Operation::kWrite, 0, kLine);            // waits for the line
+    begin(Operation::kDiscard, 4 * kLine, kLine);  // waits for both
+    ASSERT_EQ(a_.client->under_way(), 3u);
+    delay(from_s(3600));  // nothing can be destaged
+    target_->stop(from_ms(300), from_s(1));
+    world_.run_for(from_ms(1400));
+    delay(from_ms(50));
+    world_.run_for(from_ms(800));
+    EXPECT_EQ(a_.shared.failure, "") << "the read returned old data";
+    EXPECT_EQ(a_.client->under_way(), 3u);
+    restart_and_complete();
+    EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk) << "no acknowledged write was undone";
+    EXPECT_EQ(run(a_, Operation::kRead, 4 * kLine), Outcome::kOk) << "no acknowledged discard was undone";
+}
+
+TEST_F(ClusterStopWithUnansweredCommands, keeps_what_they_write_while_other_volumes_are_being_destaged) {
+    create("b", b_);
+    attach("b", b_);
+    set_policy("b", Policy::kBack);
+    ASSERT_EQ(run(b_, Operation::kWrite), Outcome::kOk);
+    ASSERT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
+    delay(from_ms(1400));
+    begin(Operation::kRead, kLine, kLine);
+    begin(Operation::kWrite, kLine, kLine);  // waits for the line
+    b_.faults.latency_min = b_.faults.latency_max = from_ms(500);
+    target_->stop(from_s(1), from_s(1));
+    ASSERT_TRUE(until([&] { return a_.client->under_way() == 0; }, from_ms(1400)));
+    ASSERT_TRUE(until([&] { return target_->stopped(); }));
+    b_.faults = {};
+    restart_and_complete();
+    EXPECT_EQ(run(a_, Operation::kRead, kLine), Outcome::kOk) << "only the engines had it";
+}
+
 }  // namespace
 }  // namespace wss::sim
