@@ -259,7 +259,8 @@ void Commands::note_failed(CacheCommand& command, const Transfer& transfer) noex
 bool Commands::still_there(const LinePart& line) noexcept {
     for (uint32_t i = 0; i < line.transfers_used; ++i) {
         EngineLink* engine = engines_.link(line.slots[i].engine);
-        if (engine == nullptr || engine->identity().incarnation != line.incarnations[i]) return false;
+        if (engine == nullptr || !engine->is_ready()) return false;
+        if (engine->identity().incarnation != line.incarnations[i]) return false;
         auto holders = line.line->holders();
         if (std::find(holders.begin(), holders.end(), line.slots[i]) == holders.end()) return false;
     }

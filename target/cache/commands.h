@@ -85,7 +85,7 @@ class Commands {
                             Transfer::Done done) noexcept;
     void note_failed(CacheCommand& command, const Transfer& transfer) noexcept;
     // True if the copies to which the line's transfers went still belong to the line: no engine was lost and
-    // replaced.
+    // replaced, or was released while the transfers were in flight.
     bool still_there(const LinePart& line) noexcept;
     // True if the client is connected to the engine, and the engine may move all of the command's data.
     bool attached(const CacheCommand& command, ArenaSlot slot) noexcept;

@@ -189,6 +189,7 @@ void EngineLink::flush_completions() noexcept {
 }
 
 void EngineLink::say_goodbye() noexcept {
+    released_ = true;
     if (link_->is_up()) link_->wrote(wire::put_plain(RecordType::kGoodbye, 0, 0, link_->room()));
 }
 

@@ -107,6 +107,7 @@ class EngineLink final : private RecordLinkOwner {
     // Only for real storage with staging buffers: requests that the storage connects to the engine that the
     // notice names, or disconnects from that engine. engine_gone() follows when that connection has ended.
     void name_engine(const wire::CacheEngineNotice& notice) noexcept;
+    // The engine may erase its contents from now on.
     void say_goodbye() noexcept;
     // Flushes completions: requests that the engine reports completed operations now, and those in flight as
     // soon as they complete.
@@ -130,7 +131,7 @@ class EngineLink final : private RecordLinkOwner {
     // Has no index until the engine is admitted.
     const Identity& identity() const noexcept { return identity_; }
     EngineIndex index() const noexcept { return identity_.index; }
-    bool is_ready() const noexcept { return ready_ && link_->is_up(); }
+    bool is_ready() const noexcept { return ready_ && !released_ && link_->is_up(); }
     bool is_over() const noexcept { return over_ && refused_.empty() && queue_.empty() && outstanding_ == 0; }
     uint32_t slots() const noexcept { return slots_; }
     uint32_t outstanding() const noexcept { return outstanding_; }
@@ -177,7 +178,7 @@ class EngineLink final : private RecordLinkOwner {
     uint64_t slots_max_ = 0;  // number of arena slots of the memory that the join offered
     uint64_t next_item_ = 0;  // items come in ascending order of arena slots, each once
     uint32_t slots_ = 0;
-    bool ready_ = false, leaving_ = false, over_ = false;
+    bool ready_ = false, leaving_ = false, released_ = false, over_ = false;
     uint64_t bytes_to_clients_ = 0;
     Nanoseconds asked_since_ = kNever;
     uint64_t heard_ = 0;
