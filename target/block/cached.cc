@@ -44,14 +44,17 @@ bool Channel::is_new_loss(const cache::CachedVolume& volume, uint64_t loss) noex
 void Channel::cached_flush(Request& request) noexcept {
     request.state = State::kStorage;
     ++busy_;
-    worker_.gateway()->flush(*request.unit->cached, [this, &request](int error, uint64_t loss) {
-        if (!take_back(request)) return;
-        if (request.aborted) return respond(request);
-        if (error == EAGAIN) return await_engines(request);
-        if (error == 0 && is_new_loss(*request.unit->cached, loss)) error = EIO;
-        if (error == 0) return submit(request, io::Op::kFlush, 0, 0, nullptr);
-        cache_failed(request, io::Op::kFlush, error);
-    });
+    worker_.gateway()->flush(
+        *request.unit->cached,
+        [this, &request](int error, uint64_t loss) {
+            if (!take_back(request)) return;
+            if (request.aborted) return respond(request);
+            if (error == EAGAIN) return await_engines(request);
+            if (error == 0 && is_new_loss(*request.unit->cached, loss)) error = EIO;
+            if (error == 0) return submit(request, io::Op::kFlush, 0, 0, nullptr);
+            cache_failed(request, io::Op::kFlush, error);
+        },
+        &request.aborted);
 }
 
 void Channel::cache_failed(Request& request, io::Op op, int error) noexcept {
@@ -99,7 +102,7 @@ bool Channel::freeze_first(Request& request) noexcept {
     const auto use = kind == Kind::kVerify ? cache::Frozen::kRead : cache::Frozen::kChanged;
     worker_.gateway()->freeze(
         *request.unit->cached, {range.begin, range.end - range.begin}, use,
-        [this, &request](int error, bool is_frozen) { frozen(request, error, is_frozen); });
+        [this, &request](int error, bool is_frozen) { frozen(request, error, is_frozen); }, &request.aborted);
     return true;
 }
 
@@ -147,6 +150,7 @@ void Channel::begin_cached(Request& request, cache::CacheCommand& command) noexc
     const wire::DataBuffer& data = write ? request.command.out : request.command.in;
     command.owner = this;
     command.cookie = &request;
+    command.cancelled = &request.aborted;
     command.is_write = write;
     command.is_again = request.waited;
     command.fua = write && request.action.fua;
@@ -297,6 +301,7 @@ void Channel::leave_cache(Request& request) noexcept {
     // The cache command was waiting for a buffer or for the client's data. It may end after this channel
     // does, and fences wait for it.
     command->fences = std::exchange(request.fences, {});
+    command->cancelled = nullptr;
     gateway->abandon(*command);
 }
 

@@ -212,8 +212,10 @@ void Channel::on_closed(fabric::Connection&, const Status& why) noexcept {
         State state = requests_[i].state;
         const bool stays = state == State::kStorage || state == State::kLocking || state == State::kReserving;
         if (!stays) release(requests_[i]);
+        if (state == State::kStorage) requests_[i].aborted = true;
     }
-    if (busy_ == 0) lane_.channel_died();
+    if (busy_ == 0) return lane_.channel_died();
+    if (worker_.gateway() != nullptr) worker_.gateway()->end_cancelled();
 }
 
 void Channel::on_completions(fabric::Connection&, std::span<const fabric::Completion> completions) noexcept {

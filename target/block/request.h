@@ -44,9 +44,11 @@
 //  Q3  An aborted request completes the steps that it has begun, and notifies its abort job. It is not
 //      answered, unless only other initiators aborted it: then it ends with TASK ABORTED.
 //  Q4  When the connection closes, requests in storage, range locks or reservations stay until those return
-//      them. All others are released immediately.
+//      them. All others are released immediately. The cache returns requests that it has not begun at once
+//      (Gateway::end_cancelled()), also those that are aborted.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -120,8 +122,9 @@ struct alignas(64) Request : ListNode<>, ListNode<WriterTag> {
     uint16_t index = 0;
 
     State state = State::kReceiving;
-    Nanoseconds received{};       // start of the turn in which the command arrived
-    bool aborted = false;         // Q3
+    Nanoseconds received{};  // start of the turn in which the command arrived
+    // Q3, or its channel has closed. The cache's reactor reads it (cache::Cancelled).
+    std::atomic<bool> aborted{false};
     bool report_aborted = false;  // ... by another initiator: the request ends with TASK ABORTED
     bool is_task_management = false;
     bool locked = false;            // holds a range lock

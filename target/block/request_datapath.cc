@@ -27,7 +27,8 @@ std::string_view to_string(State state) {
 
 static void reset(Request& request) {
     request.state = State::kWaiting;
-    request.report_aborted = request.aborted = request.is_task_management = request.locked = false;
+    request.aborted.store(false, std::memory_order_relaxed);
+    request.report_aborted = request.is_task_management = request.locked = false;
     request.phase = 0;
     request.action = {};
     request.unit = nullptr;

@@ -296,6 +296,7 @@ void Worker::abort_tasks(AbortJob& job) noexcept {
         lane->for_each_channel([&](Channel& channel) {
             if (job.concerns(channel.record())) channel.abort_tasks(job);
         });
+    if (gateway_ != nullptr) gateway_->end_cancelled();
     job.drop();
 }
 

@@ -80,14 +80,15 @@ class Cache final : public reactor::Source {
 
     // --- commands
     Datapath& datapath() noexcept { return datapath_; }
-    // Fails with EAGAIN for clients while awaits() is true.
-    void flush(CachedVolume& volume, std::function<void(int error)> done, Asker asker = Asker::kClient) {
-        destager_.flush(volume, std::move(done), asker);
+    // Fails with EAGAIN while awaits() is true.
+    void flush(CachedVolume& volume, std::function<void(int error)> done, const Cancelled* cancelled) {
+        destager_.flush(volume, std::move(done), Asker::kClient, false, cancelled);
     }
     [[nodiscard]] bool freeze(CachedVolume& volume, Stretch range, Frozen use,
-                              std::function<void(int error)> done, Asker asker = Asker::kClient) {
-        return control_.freeze(volume, range, use, std::move(done), asker);
+                              std::function<void(int error)> done, const Cancelled* cancelled) {
+        return control_.freeze(volume, range, use, std::move(done), Asker::kClient, cancelled);
     }
+    void end_cancelled() noexcept { control_.end_cancelled(); }
     void thaw(CachedVolume& volume) noexcept { control_.thaw(volume); }
     void flush_completions() noexcept { engines_.flush_completions(); }
     bool awaits(const CachedVolume& of, uint64_t offset, uint64_t length, bool write) const {

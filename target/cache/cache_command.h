@@ -22,6 +22,7 @@
 // are allocated once and reused.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -46,6 +47,14 @@ struct CachedVolume;
 struct Client;
 struct CacheCommand;
 using Fence = std::shared_ptr<volume::WriteFence>;
+
+// True when no one needs the result of a command, flush or freeze any more: its initiator has aborted it or
+// is lost. The owner sets it on its reactor, and then calls Gateway::end_cancelled(). It must exist until the
+// command ends. nullptr: the command is never cancelled.
+using Cancelled = std::atomic<bool>;
+inline bool is_cancelled(const Cancelled* cancelled) noexcept {
+    return cancelled != nullptr && cancelled->load(std::memory_order_relaxed);
+}
 
 // How a command ended (its outcome).
 struct CacheOutcome {
@@ -144,6 +153,7 @@ struct CacheCommand : ListNode<>, ListNode<ForwardedTag>, LineUser {
     // The request.
     CommandOwner* owner = nullptr;
     void* cookie = nullptr;  // for the owner's use
+    const Cancelled* cancelled = nullptr;
     CachedVolume* volume = nullptr;
     volume::FencedWrites fences;  // fences that wait for this command since its owner has abandoned it
     CommandShareRef share;        // share of the initiator to which the command is charged

@@ -67,6 +67,7 @@ struct CachedVolume {
         Asker asker = Asker::kClient;
         bool holds = false;  // commands of the volume wait for this flush
         std::function<void(int error)> done;
+        const Cancelled* cancelled = nullptr;
     };
     std::list<Flush> flushes;
     CacheCounters counters;

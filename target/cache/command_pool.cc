@@ -53,6 +53,7 @@ CacheCommand* CommandPool::take(CachedVolume& volume, const CommandShareRef& of_
     command->buffer_home = nullptr;
     command->buffer_bytes = 0;
     command->client = nullptr;
+    command->cancelled = nullptr;
     command->remote = {};
     command->outcome = {};
     return command;

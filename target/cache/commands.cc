@@ -60,12 +60,6 @@ void Commands::release(CacheCommand& command) noexcept {
     command.home->over(command);
 }
 
-template <typename Visit>
-void Commands::for_each(Visit&& visit) noexcept {
-    own_->for_each(visit);
-    forwarded_.for_each(visit);
-}
-
 void Commands::fence_abandoned(const CachedVolume& volume, const Fence& fence) {
     for_each([&](CacheCommand& command) {
         if (command.volume == &volume && command.is_write && command.is_abandoned &&
@@ -170,6 +164,10 @@ void Commands::leave_lines(CacheCommand& command) noexcept {
 // When the target has left its engines, the next start finds dirty lines in them. A read may lack their data,
 // and their data will overwrite that of a write. So the initiator repeats the command to the next target.
 void Commands::end(CacheCommand& command, const CacheOutcome& how) noexcept {
+    if (command.state == CacheCommand::State::kAnswered) {  // by end_early()
+        finish_part(command);
+        return part_over(command);
+    }
     const bool is_late = life_.leaving() && how.kind == CacheOutcome::Kind::kGood;
     const CacheOutcome outcome = is_late ? CacheOutcome{.kind = CacheOutcome::Kind::kBusy} : how;
     command.outcome = outcome;
@@ -180,6 +178,12 @@ void Commands::end(CacheCommand& command, const CacheOutcome& how) noexcept {
     if (!filling) command.phase = CacheCommand::Phase::kEnding;
     command.owner->ended(command, outcome);
     if (!filling) part_over(command);
+}
+
+void Commands::end_early(CacheCommand& command) noexcept {
+    command.cancelled = nullptr;
+    command.state = CacheCommand::State::kAnswered;
+    command.owner->ended(command, {.kind = CacheOutcome::Kind::kBusy});
 }
 
 void Commands::finish_part(CacheCommand& command) noexcept {

@@ -70,6 +70,8 @@ class Commands {
     // ---- Endings
     // No command succeeds when the target has left its engines.
     void end(CacheCommand& command, const CacheOutcome& how) noexcept;
+    // Notifies the owner (BUSY), which waits no longer. The command continues without it, until end().
+    void end_early(CacheCommand& command) noexcept;
     // Ends a command that has not begun.
     void end_unbegun(CacheCommand& command, const CacheOutcome& outcome) noexcept;
     // Ends a command that has not begun, because its volume is being removed.
@@ -101,9 +103,14 @@ class Commands {
     bool reaches_storage(const CacheCommand& command) noexcept;
     Transfer& remote_io(CacheCommand& command, wire::CacheStorage::Op op, Transfer::Done done) noexcept;
 
-  private:
+    // Visits the command objects of the cache's reactor, also unused ones, and the forwarded commands.
     template <typename Visit>
-    void for_each(Visit&& visit) noexcept;
+    void for_each(Visit&& visit) noexcept {
+        own_->for_each(visit);
+        forwarded_.for_each(visit);
+    }
+
+  private:
     bool is_wide(const CachedVolume& volume) noexcept;
     void leave_lines(CacheCommand& command) noexcept;
 

@@ -140,6 +140,27 @@ void Datapath::end_held(CachedVolume& volume, const CacheOutcome& outcome) noexc
     }
 }
 
+void Datapath::end_cancelled() noexcept {
+    using State = CacheCommand::State;
+    List<CacheCommand> cancelled;
+    commands_.for_each([&cancelled](CacheCommand& command) {
+        const bool waits = command.state == State::kHeld || command.state == State::kEntering;
+        if (!waits || !is_cancelled(command.cancelled)) return;
+        static_cast<ListNode<>&>(command).unlink();
+        cancelled.push_back(command);
+    });
+    while (CacheCommand* command = cancelled.pop_front()) {
+        const CacheOutcome outcome{.kind = CacheOutcome::Kind::kBusy};
+        if (command->state == State::kEntering) {
+            commands_.end(*command, outcome);
+            continue;
+        }
+        command->volume->open->release();
+        commands_.end_unbegun(*command, outcome);
+    }
+    writes_.end_cancelled();
+}
+
 void Datapath::refuse_waiting(CachedVolume& volume) noexcept {
     prefetch_.forget(volume);
     while (CacheCommand* command = volume.gate.next_held()) {

@@ -66,6 +66,9 @@ class Datapath final : public CommandSource {
     void refuse_waiting(CachedVolume& volume) noexcept;
     void refuse_unacknowledged(const CachedVolume& volume) noexcept { writes_.wait_no_more(volume); }
     void forget(const Client& client) noexcept { commands_.forget(client); }
+    // Ends cancelled commands that wait for recovery, for a frozen volume or for a line: nothing of them has
+    // begun. The owners of those that wait only for a saved membership no longer wait.
+    void end_cancelled() noexcept;
     void drop_all() noexcept { commands_.drop_all(); }
     void membership_saved() noexcept { writes_.membership_saved(); }
     size_t turn() noexcept { return prefetch_.turn(); }

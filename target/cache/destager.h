@@ -72,7 +72,9 @@ class Destager {
     // Calls `done` when all earlier writes are in real storage; the caller then flushes the storage. Fails
     // with EAGAIN for clients while Losses::awaits() is true. `holds`: commands of the volume wait for this
     // flush. If so, it fails with EFBIG instead of waiting for a volume that follows the size of its storage.
-    void flush(CachedVolume& volume, std::function<void(int error)> done, Asker asker, bool holds = false);
+    void flush(CachedVolume& volume, std::function<void(int error)> done, Asker asker, bool holds = false,
+               const Cancelled* cancelled = nullptr);
+    void end_cancelled(CachedVolume& volume) noexcept;
 
     // ---- Lost lines that an engine returned with
     void add_salvage(EngineLink& engine, const wire::CacheHeader& item);

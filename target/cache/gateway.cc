@@ -154,10 +154,10 @@ void Gateway::ended(CacheCommand& command, const CacheOutcome& outcome) noexcept
     reply(command, Event::kEnded);
 }
 
-// The cache is about to release the command, or a fill continues. In the first case over() sends the reply.
-// So most commands take one message back instead of three.
+// The cache is about to release the command, or continues with it (a fill, or Commands::end_early()). In the
+// first case over() sends the reply. So most commands take one message back instead of three.
 void Gateway::reply(CacheCommand& command, Event event) noexcept {
-    if (command.phase == CacheCommand::Phase::kFill) return from_cache_->send({&command, event, false});
+    if (command.phase != CacheCommand::Phase::kEnding) return from_cache_->send({&command, event, false});
     command.forwarded.last = event;
     datapath_.release(command);
 }
@@ -172,28 +172,32 @@ static uint64_t last_loss(const CachedVolume& volume, int error) {
     return volume.remote == nullptr || error != 0 ? 0 : volume.remote->last_loss();
 }
 
-void Gateway::flush(CachedVolume& volume, Flushed done) {
+void Gateway::flush(CachedVolume& volume, Flushed done, const Cancelled* cancelled) {
     if (is_home())
         return cache_.flush(
-            volume, [&volume, done = std::move(done)](int error) { done(error, last_loss(volume, error)); });
-    post([this, &volume, done = std::move(done)] {
-        cache_.flush(volume, [this, &volume, done](int error) {
+            volume, [&volume, done = std::move(done)](int error) { done(error, last_loss(volume, error)); },
+            cancelled);
+    post([this, &volume, done = std::move(done), cancelled] {
+        const auto answer = [this, &volume, done](int error) {
             reactor_.post([done, error, loss = last_loss(volume, error)] { done(error, loss); });
-        });
+        };
+        cache_.flush(volume, answer, cancelled);
     });
 }
 
-void Gateway::freeze(CachedVolume& volume, Stretch range, Frozen use, FrozenDone done) {
+void Gateway::freeze(CachedVolume& volume, Stretch range, Frozen use, FrozenDone done,
+                     const Cancelled* cancelled) {
     if (is_home()) {
-        if (!cache_.freeze(volume, range, use, [done](int error) { done(error, true); })) done(ENXIO, false);
+        const auto answer = [done](int error) { done(error, true); };
+        if (!cache_.freeze(volume, range, use, answer, cancelled)) done(ENXIO, false);
         return;
     }
-    post([this, &volume, range, use, done = std::move(done)] {
+    post([this, &volume, range, use, done = std::move(done), cancelled] {
         const auto answer = [this, done](int error, bool is_frozen) {
             reactor_.post([done, error, is_frozen] { done(error, is_frozen); });
         };
-        if (!cache_.freeze(volume, range, use, [answer](int error) { answer(error, true); }))
-            answer(ENXIO, false);
+        const auto frozen = [answer](int error) { answer(error, true); };
+        if (!cache_.freeze(volume, range, use, frozen, cancelled)) answer(ENXIO, false);
     });
 }
 
@@ -208,6 +212,16 @@ void Gateway::flush_completions() noexcept {
     post([this] {
         flushes_completions_ = false;
         cache_.flush_completions();
+    });
+}
+
+void Gateway::end_cancelled() noexcept {
+    if (is_home()) return cache_.end_cancelled();
+    if (ends_cancelled_.exchange(true)) return;
+    post([this] {
+        // Makes visible what was cancelled before each call.
+        ends_cancelled_.exchange(false);
+        cache_.end_cancelled();
     });
 }
 

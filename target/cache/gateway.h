@@ -85,13 +85,17 @@ class Gateway final : private CommandOwner, private CommandHome {
         if (!is_home()) from_cache_->poll();
     }
 
+    // Ends, with BUSY, cancelled commands, flushes and freezes that wait for an event that may never come.
+    // Those that storage or engines are executing continue.
+    void end_cancelled() noexcept;
+
     // ---- Flushes and freezes, as Cache::flush() and freeze()
     // `loss`: the number of the last loss of the volume's storage on another node (RemoteQueue::last_loss()).
     using Flushed = std::function<void(int error, uint64_t loss)>;
-    void flush(CachedVolume& volume, Flushed done);
+    void flush(CachedVolume& volume, Flushed done, const Cancelled* cancelled);
     // If `is_frozen` is true, thaw() must follow.
     using FrozenDone = std::function<void(int error, bool is_frozen)>;
-    void freeze(CachedVolume& volume, Stretch range, Frozen use, FrozenDone done);
+    void freeze(CachedVolume& volume, Stretch range, Frozen use, FrozenDone done, const Cancelled* cancelled);
     void thaw(CachedVolume& volume) noexcept;
     void flush_completions() noexcept;
     void fence_abandoned(CachedVolume& volume, const Fence& fence);
@@ -163,6 +167,7 @@ class Gateway final : private CommandOwner, private CommandHome {
     std::unique_ptr<reactor::MessageRing<ToCache>> to_cache_;
     std::unique_ptr<reactor::MessageRing<FromCache>> from_cache_;
     std::atomic<bool> flushes_completions_{false};  // a task that flushes completions is posted
+    std::atomic<bool> ends_cancelled_{false};       // a task that ends cancelled commands is posted
     std::list<std::shared_ptr<VolumeUse>> uses_;    // belongs to the home reactor
     std::mutex m_;
     std::map<uint64_t, std::shared_ptr<VolumeUse>> offered_;  // by WWID; guarded by m_

@@ -103,10 +103,10 @@ void Members::retry() {
     if ((state_ == State::kUnsaved || any_home_unsaved()) && !saving()) change();
 }
 
-void Members::when_saved(CachedVolume& volume, std::function<void()> task) {
+void Members::when_saved(CachedVolume& volume, std::function<void()> task, const Cancelled* cancelled) {
     if (any_home_unsaved()) save();
-    if (!delays(volume)) return task();
-    waiting_.add(volume, std::move(task));
+    if (!delays(volume) || is_cancelled(cancelled)) return task();
+    waiting_.add(volume, std::move(task), cancelled);
 }
 
 void Members::when_recorded(std::function<void()> task) {

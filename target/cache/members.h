@@ -85,7 +85,8 @@ class Members {
     }
     // Runs the task now if delays() is false, otherwise after the save. The task must check whether the
     // volume was removed in the meantime.
-    void when_saved(CachedVolume& volume, std::function<void()> task);
+    void when_saved(CachedVolume& volume, std::function<void()> task, const Cancelled* cancelled = nullptr);
+    void run_cancelled() { waiting_.run_cancelled(); }
     // Runs the task when now() is on stable storage. The data that the task destroys must be invalid by
     // then, because a restart in between would find only a part of it.
     void when_recorded(std::function<void()> task);

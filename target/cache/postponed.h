@@ -15,13 +15,15 @@ namespace wss::cache {
 
 class Postponed {
   public:
-    void add(CachedVolume& volume, std::function<void()> task) {
-        tasks_.push_back({&volume, volume.gate.enter(), std::move(task)});
+    void add(CachedVolume& volume, std::function<void()> task, const Cancelled* cancelled = nullptr) {
+        tasks_.push_back({&volume, volume.gate.enter(), std::move(task), cancelled});
     }
     // Adds a task that belongs to no volume.
-    void add(std::function<void()> task) { tasks_.push_back({nullptr, {}, std::move(task)}); }
+    void add(std::function<void()> task) { tasks_.push_back({nullptr, {}, std::move(task), nullptr}); }
     // Runs all tasks, or only those of one volume. A task may postpone another.
     void run(const CachedVolume* of);
+    // Runs the tasks of cancelled commands, which must check this.
+    void run_cancelled();
     void clear() noexcept { tasks_.clear(); }
 
   private:
@@ -29,7 +31,10 @@ class Postponed {
         CachedVolume* volume = nullptr;
         Gate::Holder place;
         std::function<void()> run;
+        const Cancelled* cancelled = nullptr;
     };
+    template <typename Which>
+    void run_if(Which&& is_due);
     std::list<Task> tasks_;
 };
 

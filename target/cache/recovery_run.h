@@ -89,7 +89,10 @@ class RecoveryRun {
     }
 
     // ---- Tasks
-    void when_over(CachedVolume& volume, std::function<void()> task) { tasks_.add(volume, std::move(task)); }
+    void when_over(CachedVolume& volume, std::function<void()> task, const Cancelled* cancelled = nullptr) {
+        tasks_.add(volume, std::move(task), cancelled);
+    }
+    void run_cancelled() { tasks_.run_cancelled(); }
     void run_tasks() { tasks_.run(nullptr); }
     void wait_no_more(const CachedVolume& volume) { tasks_.run(&volume); }
 

@@ -188,7 +188,7 @@ void VolumeControl::set_policy(const std::string& name, const PolicySettings& se
     uses_.members.probe(*volume, [this, name, volume, done = std::move(done),
                                   frozen_now = std::move(frozen_now)](const Status& status) mutable {
         if (!status) return done(status.within(fmt::format("the policy of volume {} is unchanged", name)));
-        if (!freeze(*volume, {}, Frozen::kChanged, std::move(frozen_now), Asker::kOperator))
+        if (!freeze(*volume, {}, Frozen::kChanged, std::move(frozen_now), Asker::kOperator, nullptr))
             done(failure(Code::kNotFound, "the volume is gone"));
     });
 }
@@ -313,42 +313,47 @@ void VolumeControl::tick() {
 // ---- Freezing and flushing -------------------------------------------------------------------------------
 
 bool VolumeControl::freeze(CachedVolume& volume, Stretch range, Frozen use,
-                           std::function<void(int error)> done, Asker asker) {
+                           std::function<void(int error)> done, Asker asker, const Cancelled* cancelled) {
     if (!volume.gate.freeze()) return false;
-    auto dropped = [this, &volume, range, use, done = std::move(done)](int error) {
+    auto saved = [&volume, done, cancelled] {
+        done(volume.removed() ? ENXIO : is_cancelled(cancelled) ? EBUSY : 0);
+    };
+    auto dropped = [this, &volume, range, use, done = std::move(done), saved, cancelled](int error) {
         if (error != 0 || use == Frozen::kRead) return done(error);
-        uses_.lines.drop(volume.number, range.offset, range.length, [this, &volume, done] {
+        uses_.lines.drop(volume.number, range.offset, range.length, [this, &volume, saved, cancelled] {
             // SE2: only copies that were lost earlier still claim dirty data.
-            uses_.members.when_saved(volume, [&volume, done] { done(volume.removed() ? ENXIO : 0); });
+            uses_.members.when_saved(volume, saved, cancelled);
         });
         uses_.engines.flush_completions();
     };
-    auto home = [this, &volume, range, asker, dropped = std::move(dropped)] {
-        destage_range(volume, range, dropped, asker);
+    auto home = [this, &volume, range, asker, dropped = std::move(dropped), cancelled] {
+        destage_range(volume, range, dropped, asker, cancelled);
     };
-    auto quiet = [&volume, home = std::move(home)] { volume.gate.when_quiet(home); };
+    auto quiet = [&volume, home = std::move(home), cancelled] { volume.gate.when_quiet(home, cancelled); };
     if (volume.gate.active() > 0) uses_.engines.flush_completions();
-    uses_.recovery.waits(volume) ? uses_.recovery.when_over(volume, std::move(quiet)) : quiet();
+    uses_.recovery.waits(volume) ? uses_.recovery.when_over(volume, std::move(quiet), cancelled) : quiet();
     return true;
 }
 
 // Destages the whole volume if the range is empty or a line of the range is dirty. Otherwise it destages
 // nothing, so that a discard works while the storage is full.
 void VolumeControl::destage_range(CachedVolume& volume, Stretch range, std::function<void(int error)> done,
-                                  Asker asker) {
+                                  Asker asker, const Cancelled* cancelled) {
+    if (is_cancelled(cancelled)) return done(EBUSY);
     const bool known = range.length > 0 && !uses_.recovery.holds(volume) && !uses_.life.leaving() &&
                        !uses_.members.now().lost.any_of(volume.wwid) && !volume.removed();
-    if (!known) return uses_.destager.flush(volume, std::move(done), asker, true);
+    if (!known) return uses_.destager.flush(volume, std::move(done), asker, true, cancelled);
     auto dirty = std::make_shared<bool>(false);
     auto look = [dirty](const Line& line, const Lines::Ended& ended) {
         *dirty = *dirty || !line.dirty().empty();
         ended();
     };
-    auto looked = [this, &volume, dirty, asker, done = std::move(done)] {
+    auto looked = [this, &volume, dirty, asker, done = std::move(done), cancelled] {
         // The walk did not visit a dirty line that was lost, or left in the engines, in the meantime. If that
         // line returned, it would be destaged over later writes.
         const bool needed = *dirty || uses_.members.now().lost.any_of(volume.wwid) || uses_.life.leaving();
-        needed ? uses_.destager.flush(volume, done, asker, true) : done(volume.removed() ? ENXIO : 0);
+        needed ? uses_.destager.flush(volume, done, asker, true, cancelled)
+               : done(volume.removed() ? ENXIO : 0);
     };
     if (uses_.lines.index().dirty_lines(volume.number) == 0) return looked();
     uses_.lines.walk(volume.number, range.offset, range.length, look, std::move(looked));
@@ -457,6 +462,16 @@ void VolumeControl::end_waits() {
             uses_.datapath.end_held(volume, {.kind = CacheOutcome::Kind::kBusy});
     uses_.recovery.run_tasks();
     uses_.losses.tick();
+}
+
+void VolumeControl::end_cancelled() noexcept {
+    uses_.recovery.run_cancelled();
+    uses_.members.run_cancelled();
+    for (CachedVolume& volume : uses_.volumes.open()) {
+        volume.gate.run_cancelled();
+        uses_.destager.end_cancelled(volume);
+    }
+    uses_.datapath.end_cancelled();
 }
 
 }  // namespace wss::cache

@@ -72,7 +72,7 @@ class VolumeControl final : public MembersObserver, public RecoveryObserver {
     // kChanged nothing is cached in `range`. This holds until thaw(), which must follow even after an error.
     // Returns false if the volume is being removed; neither `done` nor thaw() follows then.
     [[nodiscard]] bool freeze(CachedVolume& volume, Stretch range, Frozen use,
-                              std::function<void(int error)> done, Asker asker);
+                              std::function<void(int error)> done, Asker asker, const Cancelled* cancelled);
     void thaw(CachedVolume& volume) noexcept;
     // Destages the dirty lines of open volumes. The error names those that are left.
     void destage_all(std::function<void(Status)> done);
@@ -82,6 +82,8 @@ class VolumeControl final : public MembersObserver, public RecoveryObserver {
     void drain(const std::string& name, std::function<void(Status)> done);
     // The target stops: commands no longer wait for recovery or for engines.
     void end_waits();
+    // Ends cancelled commands, flushes and freezes that wait with BUSY.
+    void end_cancelled() noexcept;
 
     // Real storage on another node may have another owner now.
     void note_owners();
@@ -92,7 +94,8 @@ class VolumeControl final : public MembersObserver, public RecoveryObserver {
     void tick();
 
   private:
-    void destage_range(CachedVolume& volume, Stretch range, std::function<void(int error)> done, Asker asker);
+    void destage_range(CachedVolume& volume, Stretch range, std::function<void(int error)> done, Asker asker,
+                       const Cancelled* cancelled);
     void destage(CachedVolume& volume, std::function<void(Status)> done);
     void membership_saved() override;
     void recovery_over() override;

@@ -8,7 +8,7 @@ namespace wss::cache {
 void VolumeGate::end() noexcept {
     WSS_ASSERT(active_ > 0, "each end() has its begin()");
     if (--active_ > 0 || waiters_.empty()) return;
-    for (auto& task : std::exchange(waiters_, {})) task();
+    for (Waiter& waiter : std::exchange(waiters_, {})) waiter.run();
 }
 
 bool VolumeGate::freeze() {
@@ -25,9 +25,18 @@ void VolumeGate::thaw() noexcept {
     freezes_.pop_back();
 }
 
-void VolumeGate::when_quiet(std::function<void()> task) {
-    if (active_ == 0) return task();
-    waiters_.push_back(std::move(task));
+void VolumeGate::when_quiet(std::function<void()> task, const Cancelled* cancelled) {
+    if (active_ == 0 || is_cancelled(cancelled)) return task();
+    waiters_.push_back({std::move(task), cancelled});
+}
+
+void VolumeGate::run_cancelled() {
+    std::list<Waiter> due;
+    for (auto at = waiters_.begin(); at != waiters_.end();) {
+        const auto one = at++;
+        if (is_cancelled(one->cancelled)) due.splice(due.end(), waiters_, one);
+    }
+    for (Waiter& waiter : due) waiter.run();
 }
 
 }  // namespace wss::cache

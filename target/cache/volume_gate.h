@@ -46,14 +46,20 @@ class VolumeGate {
     void thaw() noexcept;
     bool frozen() const noexcept { return !freezes_.empty(); }
     // Runs the task when no command is active: now, or when the last one calls end().
-    void when_quiet(std::function<void()> task);
+    void when_quiet(std::function<void()> task, const Cancelled* cancelled = nullptr);
+    // Runs the tasks of cancelled commands, which must check this, although commands are active.
+    void run_cancelled();
 
   private:
     Gate gate_;
     uint32_t active_ = 0;
     std::vector<Gate::Holder> freezes_;
     List<CacheCommand> held_;
-    std::list<std::function<void()>> waiters_;
+    struct Waiter {
+        std::function<void()> run;
+        const Cancelled* cancelled = nullptr;
+    };
+    std::list<Waiter> waiters_;
 };
 
 }  // namespace wss::cache

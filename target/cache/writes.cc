@@ -276,6 +276,7 @@ void Writes::settle(CacheCommand& command) noexcept {
     if (members_.delays(*command.volume)) {  // SE2
         Commands::rest(command);
         unacknowledged_.push_back(command);
+        if (is_cancelled(command.cancelled)) commands_.end_early(command);
         return;
     }
     commands_.end(command, {});
@@ -345,6 +346,13 @@ void Writes::wait_no_more(const CachedVolume& volume) noexcept {
                                  .error = ENXIO,
                                  .io_op = io::Op::kWrite,
                                  .offset = command->offset});
+}
+
+// These writes keep their lines: a restart may still undo them, so no one may read them.
+void Writes::end_cancelled() noexcept {
+    unacknowledged_.for_each([this](CacheCommand& command) {
+        if (is_cancelled(command.cancelled)) commands_.end_early(command);
+    });
 }
 
 }  // namespace wss::cache

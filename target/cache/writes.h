@@ -41,6 +41,8 @@ class Writes {
     void membership_saved() noexcept;
     // Fails those waiting writes that belong to `volume`, which is being removed.
     void wait_no_more(const CachedVolume& volume) noexcept;
+    // The owners of cancelled writes no longer wait for the membership.
+    void end_cancelled() noexcept;
 
   private:
     void plan_line(CacheCommand& command, LinePart& line) noexcept;
