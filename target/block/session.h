@@ -7,10 +7,11 @@
 //
 // Rules
 //  N1  A SINGLE login of a nexus that has a session ends all channels of that session. The login is granted
-//      only when the last of them is gone: its connection is closed, and its storage writes have ended. So no
-//      write of the old session can reach storage after the new session has begun (fencing). If that takes
-//      longer than Options::fence_timeout, the login is refused with a reason. A retry finds the old session
-//      still closing.
+//      only when the last of them is gone: its connection is closed, and its commands in storage and in the
+//      cache have ended. So no write of the old session can reach storage after the new session has begun
+//      (fencing). Commands that wait in the cache and have not begun end at once (Gateway::end_cancelled()).
+//      If the rest takes longer than Options::fence_timeout, the login is refused with a reason. A retry
+//      finds the old session still closing.
 //  N2  Each login that opens a session gets a larger epoch. A MULTI login joins the session of its nexus and
 //      gets its epoch. It is refused if that session was replaced while the authentication was pending.
 //  N3  With keep-alive, a session whose channels were all silent for keepalive_ms is closed. Without it, a
