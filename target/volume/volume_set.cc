@@ -267,7 +267,8 @@ void VolumeSet::open_async(const VolumeOptions& options, const Opening& how, Don
             for (const Unopened::One& one : unopened_.all())
                 if (!how.again && !options.declared) WSS_TRY(not_alone(options, one.stored.options));
         }
-        auto backend = options_.open(options.backend, {.size = record->options.size,
+        const uint64_t private_size = io::has_owner(options.backend) ? 0 : record->size_if_private;
+        auto backend = options_.open(options.backend, {.size = std::max(record->options.size, private_size),
                                                        .create = record->options.create,
                                                        .read_only = options.read_only,
                                                        .grow = record->grow,

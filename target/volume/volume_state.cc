@@ -4,6 +4,7 @@
 
 #include "lib/base/log.h"
 #include "lib/base/size.h"
+#include "lib/io/specification.h"
 #include "target/volume/try_volumes.h"
 #include "target/volume/volume_record.h"
 
@@ -16,7 +17,8 @@ static std::vector<VolumeOptions> as_opened(std::vector<VolumeOptions> declared,
         auto known = known_volumes.find(volume.name);
         if (known == known_volumes.end()) continue;
         const RecordedSizes& sizes = known->second.sizes;
-        if (sizes.resized() != 0 && !(volume.size == 0 && sizes.covered_all())) {
+        const bool takes_all = volume.size == 0 && sizes.covered_all() && io::has_owner(volume.backend);
+        if (sizes.resized() != 0 && !takes_all) {
             volume.size = sizes.resized();
             how.have_size.insert(volume.name);
         }
