@@ -84,15 +84,16 @@ Status KvPart::check_layout() const {
             "its files to {}/partition-N, where N is the number of the partition",
             folder, options_.partitions, folder);
     }
-    std::error_code error;
-    for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-        const std::string name = entry.path().filename();
-        if (!name.starts_with("partition-") || !store::RocksLog::is_at(entry.path())) continue;
+    std::error_code error;  // of a directory that cannot be read; opening it reports the reason
+    for (auto at = std::filesystem::directory_iterator(folder, error);
+         !error && at != std::filesystem::directory_iterator(); at.increment(error)) {
+        const std::string name = at->path().filename();
+        if (!name.starts_with("partition-") || !store::RocksLog::is_at(at->path())) continue;
         return failure(
             Code::kInvalid,
             "{} holds the data of several partitions, for example {}, but --kv-partitions is 1: start "
             "it with their number, or use {} as the directory of that partition",
-            folder, name, entry.path().string());
+            folder, name, at->path().string());
     }
     return Status::ok();
 }
